@@ -1,0 +1,1 @@
+"""Measuring the memory on conversations: data sets in, numbers with intervals out."""

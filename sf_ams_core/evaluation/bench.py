@@ -1,0 +1,275 @@
+"""What the engine costs on this machine, each time beside a floor measured in the same run.
+
+Reading: one scope among many in one SQLite file. The floor reads that scope's vectors with plain sqlite3 and scans
+them in numpy; recall does more (words, dates, importance, records), and the ratio says how much that costs. Writing:
+one call with many turns, with a free embedder and with the local model, whose own time is the floor.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import sqlite3
+import time
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from statistics import median
+from typing import TypeAlias
+
+import numpy as np
+
+from ..engine import MemoryEngine
+from ..ports import Embedder, Vectors
+from ..types import Scope, Turn
+
+Progress: TypeAlias = Callable[[str, int], None]  # what is being done, and how many units just were
+
+DIMENSION = 512  # of the local model
+BATCH = 1_000  # turns a call
+OTHER_SCOPES = 50
+QUERIES = 100
+COLD = 5  # recalls on a freshly opened engine
+WRITES = 20  # single writes, each followed by a recall
+TOP = 10
+
+_OWNER = Scope("bench", "owner")
+_START = datetime(2024, 1, 1, tzinfo=UTC)
+
+
+class FreeEmbedder:
+    """A vector for a text from a hash of it, the same in every process; what was embedded once costs a look-up."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Vectors] = {}
+
+    @property
+    def space(self) -> str:
+        """The space of these vectors."""
+        return f"free/{DIMENSION}"
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """Random unit vectors of shape (len(texts), 512)."""
+        return np.stack([self._known[text] if text in self._known else _vector(text) for text in texts])
+
+    def embed_query(self, text: str) -> Vectors:
+        """The vector of a text, shape (512,), kept for the next time."""
+        if text not in self._known:
+            self._known[text] = _vector(text)
+        return self._known[text]
+
+
+def _vector(text: str) -> Vectors:
+    seed = hashlib.blake2b(text.encode(), digest_size=8).digest()
+    drawn = np.random.default_rng(int.from_bytes(seed, "little")).standard_normal(DIMENSION, dtype=np.float32)
+    return np.asarray(drawn / np.linalg.norm(drawn), dtype=np.float32)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadBench:
+    """Medians in milliseconds. `warm` repeats on one engine, `cold` is the first recall of a newly opened one."""
+
+    records: int
+    others: int
+    load_seconds: float
+    floor_ms: float
+    warm_ms: float
+    warm_p95_ms: float
+    after_write_ms: float
+    cold_ms: float
+
+    @property
+    def ratio(self) -> float:
+        """Warm recall over the floor."""
+        return self.warm_ms / self.floor_ms
+
+
+@dataclass(frozen=True, slots=True)
+class WriteBench:
+    """Milliseconds a turn of one `add_turns` call, and of embedding the same texts alone."""
+
+    embedder: str
+    turns: int
+    ms_a_turn: float
+    embedding_ms_a_turn: float
+
+    @property
+    def ratio(self) -> float:
+        """The whole write over its embedding."""
+        return self.ms_a_turn / self.embedding_ms_a_turn
+
+
+def bench_read(folder: Path, *, records: int, others: int, progress: Progress) -> ReadBench:
+    """Recall in a scope of `records` turns among `others` of 50 other scopes, without the time of embedding."""
+    file, embedder = folder / "read.db", FreeEmbedder()
+    asked = [_question(number) for number in range(QUERIES + COLD + WRITES)]
+    for question in asked:
+        embedder.embed_query(question)
+    start = time.perf_counter()
+    with MemoryEngine.open(f"sqlite:///{file}", embedder=embedder) as engine:
+        _load(engine, records, others, progress)
+    loaded = time.perf_counter() - start
+    cold = [_cold_recall(file, embedder, question) for question in asked[:COLD]]
+    with MemoryEngine.open(f"sqlite:///{file}", embedder=embedder) as engine:
+        with closing(sqlite3.connect(file)) as connection:
+            floor = [_floor(connection, embedder.embed_query(question)) for question in asked[COLD : COLD + QUERIES]]
+        progress("floor", QUERIES)
+        _recall(engine, asked[0])
+        warm = [_recall(engine, question) for question in asked[COLD : COLD + QUERIES]]
+        progress("warm recall", QUERIES)
+        written = [_recall_after_write(engine, number, asked[COLD + QUERIES + number]) for number in range(WRITES)]
+        progress("recall after a write", WRITES)
+    return ReadBench(
+        records=records,
+        others=others,
+        load_seconds=loaded,
+        floor_ms=median(floor),
+        warm_ms=median(warm),
+        warm_p95_ms=float(np.percentile(warm, 95)),
+        after_write_ms=median(written),
+        cold_ms=median(cold),
+    )
+
+
+def read_work(records: int, others: int) -> int:
+    """How many units `bench_read` goes through."""
+    return records + others + 2 * QUERIES + WRITES
+
+
+def bench_write(folder: Path, embedder: Embedder, *, turns: int) -> WriteBench:
+    """One `add_turns` of `turns` turns into an empty database, and the embedding of the same texts alone."""
+    said = _conversation(random.Random(turns), turns)
+    texts = [turn.content for turn in said]
+    embedder.embed(texts[:1])
+    start = time.perf_counter()
+    for place in range(0, turns, 64):
+        embedder.embed(texts[place : place + 64])
+    alone = time.perf_counter() - start
+    with MemoryEngine.open(
+        f"sqlite:///{folder}/write-{embedder.space.partition('/')[0]}.db", embedder=embedder
+    ) as engine:
+        start = time.perf_counter()
+        engine.add_turns(_OWNER, "session", said)
+        took = time.perf_counter() - start
+    return WriteBench(embedder.space, turns, 1_000 * took / turns, 1_000 * alone / turns)
+
+
+def _load(engine: MemoryEngine, records: int, others: int, progress: Progress) -> None:
+    """The owner in the middle of the others, so that its rows do not lie at an end of the file."""
+    size = others // OTHER_SCOPES
+    for number in range(OTHER_SCOPES):
+        if number == OTHER_SCOPES // 2:
+            _fill(engine, _OWNER, records, progress)
+        _fill(engine, Scope("bench", f"other {number}"), size, progress)
+
+
+def _fill(engine: MemoryEngine, scope: Scope, count: int, progress: Progress) -> None:
+    said = _conversation(random.Random(scope.user), count)
+    for place in range(0, count, BATCH):
+        part = said[place : place + BATCH]
+        engine.add_turns(scope, f"session {place // BATCH}", part)
+        progress(f"loading {scope.user}", len(part))
+
+
+def _recall(engine: MemoryEngine, question: str) -> float:
+    start = time.perf_counter()
+    engine.recall(_OWNER, question, k=TOP)
+    return 1_000 * (time.perf_counter() - start)
+
+
+def _cold_recall(file: Path, embedder: Embedder, question: str) -> float:
+    with MemoryEngine.open(f"sqlite:///{file}", embedder=embedder) as engine:
+        return _recall(engine, question)
+
+
+def _recall_after_write(engine: MemoryEngine, number: int, question: str) -> float:
+    engine.remember(_OWNER, f"The spare key number {number} hangs behind door {number + 100}.")
+    return _recall(engine, question)
+
+
+def _floor(connection: sqlite3.Connection, query: Vectors) -> float:
+    start = time.perf_counter()
+    rows = connection.execute(
+        "SELECT v.seq, v.vector FROM vectors v JOIN scopes s ON s.id = v.scope_id"
+        ' WHERE s.tenant = ? AND s."user" = ? AND s.namespace = ?',
+        (_OWNER.tenant, _OWNER.user, _OWNER.namespace),
+    ).fetchall()
+    matrix = np.frombuffer(b"".join(vector for _, vector in rows), dtype="<f4").reshape(-1, DIMENSION)
+    scores = matrix @ query
+    best = np.argpartition(-scores, TOP)[:TOP]
+    sorted(best, key=lambda place: -scores[place])
+    return 1_000 * (time.perf_counter() - start)
+
+
+_WORDS = {
+    "en": {
+        "who": "Anna Ben Carla David Elena Femi Greta Hugo Ines Jonas Kira Liam Mona Nils Olga Pavel Rosa Samir Tessa",
+        "what": "notebook bicycle camera passport umbrella guitar lamp laptop kettle jacket ticket map violin tent",
+        "colour": "blue red green yellow black white grey purple orange brown",
+        "where": "kitchen garage office attic cellar garden library studio hallway workshop station school market",
+        "city": "Lisbon Oslo Vienna Dublin Prague Turin Lyon Bergen Ghent Porto Riga Seville",
+        "day": "Monday Tuesday Wednesday Thursday Friday Saturday Sunday",
+        "deed": "repaired sold painted borrowed photographed cleaned lost found wrapped measured",
+    },
+    "zh": {
+        "who": "小明 小红 王芳 李强 张伟 刘洋 陈静 杨帆 赵磊 周婷 吴昊 徐丽 孙悦 马超 朱琳 胡斌 郭敏 何勇 林峰 罗娜",
+        "what": "笔记本 自行车 相机 护照 雨伞 吉他 台灯 电脑 水壶 外套 车票 地图 小提琴 帐篷",
+        "colour": "蓝色 红色 绿色 黄色 黑色 白色 灰色 紫色 橙色 棕色",
+        "where": "厨房 车库 办公室 阁楼 地下室 花园 图书馆 工作室 走廊 车间 车站 学校 市场 码头",
+        "city": "杭州 成都 南京 西安 青岛 厦门 昆明 大连 苏州 长沙 武汉 桂林",
+        "day": "周一 周二 周三 周四 周五 周六 周日",
+        "deed": "修好了 卖掉了 画了 借走了 拍下了 擦干净了 弄丢了 找到了 包好了 量过了",
+    },
+}
+_PATTERNS = {
+    "en": (
+        "{who} {deed} the {colour} {what} in the {where} on {day}, it was number {number}.",
+        "My friend {who} moved to {city} and keeps a {colour} {what} near the {where}, flat {number}.",
+        "I decided to take the {what} to {city} on {day}; {who} waits at the {where} at gate {number}.",
+        "The meeting with {who} about the {what} is on {day} in {city}, room {number}.",
+        "I prefer the {colour} {what} over the others because {who} {deed} it {number} days ago.",
+    ),
+    "zh": (
+        "{day}{who}在{where}{deed}那个{colour}的{what}，编号是{number}。",
+        "我朋友{who}搬到{city}去了，{where}旁边放着{colour}的{what}，门牌{number}号。",
+        "我决定{day}带着{what}去{city}，{who}在{where}的{number}号门口等我。",
+        "和{who}讨论{what}的会议定在{day}，地点{city}，{number}号房间。",
+        "比起别的我更喜欢{colour}的{what}，因为{who}{number}天前{deed}它。",
+    ),
+}
+_QUESTIONS = {
+    "en": "Where did {who} keep the {colour} {what}, in {city} or in the {where}?",
+    "zh": "{who}把{colour}的{what}放在哪里了，{city}还是{where}？",
+}
+
+
+def _conversation(draw: random.Random, count: int) -> list[Turn]:
+    """Made-up talk, every other pair of turns in Chinese; a running number keeps every sentence its own."""
+    return [
+        Turn(
+            "user" if number % 2 == 0 else "assistant",
+            _sentence(draw, _language(number // 2), number),
+            id=f"t{number}",
+            at=_START + timedelta(minutes=number),
+        )
+        for number in range(count)
+    ]
+
+
+def _sentence(draw: random.Random, language: str, number: int) -> str:
+    return draw.choice(_PATTERNS[language]).format(number=number, **_draw_words(draw, language))
+
+
+def _question(number: int) -> str:
+    draw, language = random.Random(number), _language(number)
+    return _QUESTIONS[language].format(**_draw_words(draw, language))
+
+
+def _draw_words(draw: random.Random, language: str) -> dict[str, str]:
+    return {kind: draw.choice(words.split()) for kind, words in _WORDS[language].items()}
+
+
+def _language(number: int) -> str:
+    return ("en", "zh")[number % 2]

@@ -1,0 +1,71 @@
+"""Records that could not be embedded when they were written get their vectors later.
+
+outbox (ids only) ──present words──▶ embed outside the transaction ──▶ vectors, done | put off, with the reason
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from ..errors import ProviderFault
+from ..kernel import Kernel
+from ..rules import text
+from ..stores import memories as store
+from ..stores import turns as turns_store
+from ..stores import upkeep
+from ..stores.database import Reader
+from ..types import Memory, Scope, Turn
+from .drafting import spoken_context
+
+_AT_ONCE = 64
+_FIRST_WAIT = timedelta(seconds=30)
+_MAX_DOUBLINGS = 10
+
+
+def catch_up(kernel: Kernel, scope: Scope, limit: int = _AT_ONCE) -> int:
+    """Embed at most `limit` records of a scope that wait for vectors and are due; how many got them.
+
+    Raises StoreUnavailable.
+    """
+    now = kernel.clock.now()
+    with kernel.database.read(scope) as reader:
+        due = upkeep.due(reader, "vector", now, limit)
+        held = store.by_seqs(reader, [seq for seq, _ in due])
+        pieces = {seq: _pieces(kernel, reader, memory) for seq, memory in held.items()}
+    if not due:
+        return 0
+    try:
+        arrays = {seq: kernel.embedder.embed(group) for seq, group in pieces.items()}
+    except ProviderFault as fault:
+        with kernel.database.write(scope) as writer:
+            for seq, attempts in due:
+                wait = _FIRST_WAIT * 2 ** min(attempts, _MAX_DOUBLINGS)
+                upkeep.put_off(writer, "vector", [seq], now + wait, type(fault).__name__)
+        return 0
+    with kernel.database.write(scope) as writer:
+        present = store.by_seqs(writer, list(arrays))
+        for seq, array in arrays.items():
+            if seq in present:
+                store.set_vectors(writer, seq, kernel.embedder.space, array)
+        upkeep.done(writer, "vector", [seq for seq, _ in due])
+    return len(arrays)
+
+
+def _pieces(kernel: Kernel, reader: Reader, memory: Memory) -> list[str]:
+    rules = kernel.settings.write
+    pieces = text.chunks(memory.content[: rules.searched_chars], rules.chunk_chars)
+    if len(pieces) > 1 or memory.session is None or len(memory.source_ids) != 1:
+        return pieces[: rules.embedded_chunks]
+    before, turn = _pair(reader, memory.session, memory.source_ids[0])
+    context = spoken_context(turn, before, rules) if turn is not None else ""
+    return [f"{context} {pieces[0]}".strip()]
+
+
+def _pair(reader: Reader, session: str, turn_id: str) -> tuple[Turn | None, Turn | None]:
+    """The turn before a turn, and the turn."""
+    before: Turn | None = None
+    for turn in turns_store.transcript(reader, session):
+        if turn.id == turn_id:
+            return before, turn
+        before = turn if turn.content.strip() else before
+    return None, None

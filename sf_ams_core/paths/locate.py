@@ -1,0 +1,174 @@
+"""Which memories words mean, and the verbs that act on what is meant: correct, release, restore.
+
+    words ──whole identifiers, entities, names──▶ sure
+          ──shared terms──────────────────────▶ proposals, best first
+
+Undoable verbs may act on one clear proposal; irreversible ones only on what is sure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from ..errors import InvalidInput, NotFound
+from ..kernel import Kernel
+from ..rules import text
+from ..rules.entities import contains_identifier, fold_identifier, romanise
+from ..stores import memories as store
+from ..stores.database import Reader, Writer
+from ..stores.facts import put_fact
+from ..stores.filters import Filters
+from ..types import Candidate, Memory, Note, Refused, Scope, State, Stored, Superseded, WriteOutcome, check_id
+from .drafting import Draft, draft_note
+from .write import embed_drafts, supersede
+
+_CLEAR = 0.6  # of the words must be in a memory before an undoable verb acts on a proposal
+
+_ABOUT = re.compile(
+    r"^\s*(?:(?:please\s+)?(?:forget|delete|remove|erase)\s+)?(?:everything|anything|all)\s+(?:you\s+know\s+)?"
+    r"(?:about|on|of|regarding)\s+(?P<en>.+?)\s*[.!?]*$"
+    r"|^\s*(?:请)?(?:忘掉|忘记|忘記|删除|刪除)?(?:所有)?(?:关于|關於|有关|有關|跟|和)?(?P<zh>.+?)"
+    r"(?:有关的|有關的|相关的|相關的|的)?(?:一切|所有(?:内容|信息|记忆|內容|資訊|記憶)?|全部)\s*[。！]*$",
+    re.IGNORECASE,
+)
+
+
+def locate(kernel: Kernel, scope: Scope, words: str, k: int = 10) -> list[Candidate]:
+    """Candidates for what `words` mean, sure ones first. Raises InvalidInput for blank words."""
+    if not isinstance(words, str) or not words.strip():
+        raise InvalidInput("say which memory is meant: an id, a name, an identifier or some of its words")
+    with kernel.database.read(scope) as reader:
+        return candidates(kernel, reader, words, k)
+
+
+def candidates(kernel: Kernel, reader: Reader | Writer, words: str, k: int) -> list[Candidate]:
+    """The same within a transaction."""
+    wanted = subject(text.clean(words))
+    held = [m for _, m in store.matching(reader, Filters(visible=None), kernel.clock.now())]
+    alone = _only_name_like_it(wanted, held)
+    found = [c for c in (_candidate(wanted, memory, alone) for memory in held) if c is not None]
+    return sorted(found, key=lambda c: (not c.sure, -c.score))[:k]
+
+
+def subject(words: str) -> str:
+    """What is left of "everything about X"."""
+    match = _ABOUT.match(words)
+    return (match["en"] or match["zh"]).strip() if match else words.strip()
+
+
+def _candidate(wanted: str, memory: Memory, alone: bool) -> Candidate | None:
+    if contains_identifier(memory.content, wanted):
+        return Candidate(memory.id, memory.content, 1.0, True, "holds the words")
+    folded = fold_identifier(wanted)
+    if folded and folded in {fold_identifier(name) for name in memory.entities}:
+        return Candidate(memory.id, memory.content, 1.0, True, "about this entity")
+    if _sounds_like(wanted, memory):
+        return Candidate(memory.id, memory.content, 0.9, alone, "the same name in another script")
+    share = _share(wanted, memory.content)
+    return Candidate(memory.id, memory.content, share, False, "shares words") if share > 0 else None
+
+
+def _sounds_like(wanted: str, memory: Memory) -> bool:
+    sound = romanise(wanted)
+    return len(sound) >= 4 and any(
+        romanise(name) == sound and fold_identifier(name) != fold_identifier(wanted) for name in memory.entities
+    )
+
+
+def _only_name_like_it(wanted: str, held: Sequence[Memory]) -> bool:
+    """Whether just one other spelling in the scope sounds like these words."""
+    sound, own = romanise(wanted), fold_identifier(wanted)
+    spellings = {fold_identifier(n) for m in held for n in m.entities if romanise(n) == sound}
+    return len(spellings - {own}) == 1
+
+
+def _share(wanted: str, content: str) -> float:
+    terms = set(text.query_terms(wanted))
+    return len(terms & set(text.index_terms(content))) / len(terms) if terms else 0.0
+
+
+def meant(kernel: Kernel, reader: Reader | Writer, target: str | Sequence[str], *, one: bool) -> list[str]:
+    """The ids that a target means: ids as they are, words by `locate`.
+
+    `one` asks for a single memory. Raises NotFound where nothing in this scope is meant.
+    """
+    ids = [target] if isinstance(target, str) else list(target)
+    if not ids:
+        raise InvalidInput("name at least one memory")
+    known = store.by_ids(reader, [check_id(i, "target") for i in ids if len(i) <= 256])
+    if len(known) == len(ids):
+        return list(known)
+    if not isinstance(target, str):
+        raise NotFound(f"{len(ids) - len(known)} of {len(ids)} ids are not in this scope")
+    found = candidates(kernel, reader, target, 50)
+    sure = [c.id for c in found if c.sure]
+    if sure and not one:
+        return sure
+    clear = [c for c in found if c.sure or c.score >= _CLEAR]
+    if not clear:
+        raise NotFound("no memory of this scope matches these words")
+    best = [c for c in clear if c.score == clear[0].score]
+    newest = store.by_ids(reader, [c.id for c in best])
+    return [max(newest.values(), key=lambda m: m.said_at).id]
+
+
+def correct(kernel: Kernel, scope: Scope, target: str | Sequence[str], new_content: str) -> WriteOutcome:
+    """Write the new words and retire what is meant. Raises InvalidInput, NotFound and StoreUnavailable."""
+    with kernel.database.read(scope) as reader:
+        old = list(store.by_ids(reader, meant(kernel, reader, target, one=isinstance(target, str))).values())
+    model = old[0]
+    kept_type = model.type if model.type != "dialogue" else None
+    note = Note(
+        new_content,
+        type=kept_type,
+        importance=max(m.importance for m in old) if kept_type else None,
+        key=model.key,
+        metadata=model.metadata,
+        visibility=model.visibility,
+    )
+    draft = draft_note(note, scope, kernel.settings, kernel.clock)
+    if isinstance(draft, Refused):
+        return draft
+    return _replace(kernel, scope, draft, [m.id for m in old])
+
+
+def _replace(kernel: Kernel, scope: Scope, draft: Draft, old: Sequence[str]) -> WriteOutcome:
+    vectors = embed_drafts(kernel, [draft])[0]
+    now = kernel.clock.now()
+    with kernel.database.write(scope) as writer:
+        present = store.by_ids(writer, old)
+        retire = [m.id for m in present.values() if m.state in (State.ACTIVE, State.COLD)]
+        record = draft.record(vectors, kernel.embedder.space)
+        store.insert_records(writer, [record])
+        supersede(writer, retire, record.memory, now)
+        if record.memory.key is not None:
+            put_fact(writer, record.memory.key, record.memory.content, now, record.memory.source, record.memory.id)
+    kernel.events.emit("corrected", memory_id=draft.memory.id, replaced=list(retire))
+    return Superseded(draft.memory.id, tuple(retire)) if retire else Stored(draft.memory.id)
+
+
+def release(kernel: Kernel, scope: Scope, target: str | Sequence[str]) -> list[str]:
+    """Soft forget: out of recall until `restore`. Raises InvalidInput, NotFound and StoreUnavailable."""
+    now = kernel.clock.now()
+    with kernel.database.write(scope) as writer:
+        ids = meant(kernel, writer, target, one=False)
+        held = store.by_ids(writer, ids)
+        going = [m.id for m in held.values() if m.state in (State.ACTIVE, State.COLD)]
+        store.set_state(writer, going, State.ARCHIVED, "released", now, retired_at=now)
+    kernel.events.emit("released", count=len(going))
+    return going
+
+
+def restore(kernel: Kernel, scope: Scope, ids: str | Sequence[str]) -> list[str]:
+    """Bring released or forgotten memories back. Raises NotFound and StoreUnavailable."""
+    wanted = [ids] if isinstance(ids, str) else list(ids)
+    now = kernel.clock.now()
+    with kernel.database.write(scope) as writer:
+        held = store.by_ids(writer, wanted)
+        if len(held) < len(set(wanted)):
+            raise NotFound(f"{len(set(wanted)) - len(held)} of {len(set(wanted))} ids are not in this scope")
+        coming = [m.id for m in held.values() if m.state in (State.COLD, State.ARCHIVED) and not m.superseded_by]
+        store.set_state(writer, coming, State.ACTIVE, None, now)
+    kernel.events.emit("restored", count=len(coming))
+    return coming

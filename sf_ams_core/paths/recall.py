@@ -1,0 +1,292 @@
+"""The read path.
+
+    query ──rewrite──▶ SQL: who may be seen ──▶ words · vectors · facts · dates ──▶ one ranking
+          ──▶ SQL: the best, read again ──▶ a statement once, history behind its successor ──▶ use noted, not waited for
+
+A route that fails is named in `degraded`; only misuse raises.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import InvalidInput, ProviderFault, StoreUnavailable
+from ..events import new_trace_id
+from ..indexes.exact import Snapshot
+from ..kernel import Kernel
+from ..ports import Vectors
+from ..rules import dates, ranking, rewriting, text
+from ..rules.ranking import Array, Evidence
+from ..settings import Preset
+from ..stores import memories as store
+from ..stores.database import Reader
+from ..stores.filters import Filters
+from ..types import Hit, Memory, Recall, Scope, State
+from .common import fresh_snapshot
+
+MAX_K = 1_000
+_SPARE = 16  # read beyond k, for what says the same twice
+_FACT_PART = 0.3  # a record whose key the question names in full
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One question and what may answer it. `hide` are turns already shown: (session, turn ids)."""
+
+    query: str
+    k: int = 5
+    filters: Filters = field(default_factory=Filters)
+    min_score: float | None = None
+    preset: Preset | None = None
+    topic: str = ""
+    hide: tuple[str, frozenset[str]] | None = None
+    counts_as_use: bool = True
+
+
+def check_request(query: object, k: object, preset: object = None, min_score: object = None) -> None:
+    """Raise InvalidInput where a recall can't be meant."""
+    if not isinstance(query, str):
+        raise InvalidInput(f"query must be a string, got {type(query).__name__}")
+    if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= MAX_K:
+        raise InvalidInput(f"k must be a whole number from 1 to {MAX_K}, got {k!r}")
+    if preset not in (None, "balanced", "seed"):
+        raise InvalidInput(f"unknown preset {preset!r}; use 'balanced' or 'seed'")
+    if min_score is not None and (not isinstance(min_score, int | float) or min_score != min_score):
+        raise InvalidInput(f"min_score must be a number, got {min_score!r}")
+
+
+def recall(kernel: Kernel, scope: Scope, request: Request) -> Recall:
+    """The best memories for a question. Raises InvalidInput only."""
+    started = time.perf_counter()
+    trace_id = new_trace_id()
+    degraded: list[str] = []
+    hits: list[Hit] = []
+    query = text.clean(request.query).strip()
+    if kernel.enabled and query:
+        query = rewriting.rewrite(query, request.topic)
+        vector = _embed(kernel, query, degraded)
+        try:
+            with kernel.database.read(scope) as reader:
+                hits = _answer(kernel, reader, request, query, vector)
+        except StoreUnavailable as fault:
+            kernel.events.fault("store", fault, trace_id=trace_id)
+            degraded.append("store")
+    if hits and request.counts_as_use:
+        kernel.uses.note(scope, [hit.memory.id for hit in hits], kernel.clock.now())
+    took = (time.perf_counter() - started) * 1_000
+    _log(kernel, trace_id, hits, degraded, took)
+    return Recall(tuple(hits), trace_id, tuple(degraded), took)
+
+
+def _embed(kernel: Kernel, query: str, degraded: list[str]) -> Vectors | None:
+    try:
+        return kernel.embedder.embed_query(
+            query[: kernel.settings.write.chunk_chars * 4], timeout=kernel.settings.recall.recall_timeout
+        )
+    except ProviderFault:
+        degraded.append("vector")
+        return None
+
+
+def _answer(kernel: Kernel, reader: Reader, request: Request, query: str, vector: Vectors | None) -> list[Hit]:
+    now = kernel.clock.now()
+    field_ = _Field.open(kernel, reader, request, now)
+    if not len(field_.rows):
+        return []
+    evidence = _gather(kernel, field_, query, vector, now)
+    preset = request.preset or kernel.settings.recall.preset
+    parts = ranking.score(evidence, kernel.settings.recall, preset)
+    named = _named_keys(field_, query)
+    if named.any():
+        parts["fact"] = _FACT_PART * named
+    total: Array = np.sum(list(parts.values()), axis=0)
+    relevant = _relevant(evidence, named)
+    best = [i for i in ranking.order(total, field_.said_at) if relevant[i]]
+    if request.min_score is not None:
+        best = [i for i in best if total[i] >= request.min_score]
+    routes = _routes(evidence, named, request.k)
+    return _assemble(reader, request, field_, best, total, parts, routes, query)
+
+
+@dataclass(frozen=True, slots=True)
+class _Field:
+    """The candidates: what SQL lets be seen, as aligned arrays."""
+
+    snapshot: Snapshot
+    rows: NDArray[np.intp]
+    seqs: Sequence[int]
+    importance: Array
+    said_at: Array
+    accessed_at: Array
+    keys: Sequence[str | None]
+
+    @classmethod
+    def open(cls, kernel: Kernel, reader: Reader, request: Request, now: datetime) -> _Field:
+        found = store.candidates(reader, request.filters, now)
+        if request.hide is not None:
+            session, ids = request.hide
+            hidden = store.seqs_of_turns(reader, session, sorted(ids))
+            found = [row for row in found if row.seq not in hidden]
+        snapshot = fresh_snapshot(kernel, reader)
+        with snapshot.lock:
+            held = snapshot.holds([row.seq for row in found]) if len(snapshot) else np.zeros(len(found), bool)
+            found = [row for row, there in zip(found, held, strict=True) if there]
+            rows = snapshot.rows_of([row.seq for row in found]) if found else np.zeros(0, dtype=np.intp)
+        return cls(
+            snapshot,
+            rows,
+            [row.seq for row in found],
+            np.array([row.importance for row in found], dtype=np.float64),
+            _seconds(row.said_at for row in found),
+            _seconds(row.last_accessed_at for row in found),
+            [row.key for row in found],
+        )
+
+
+def _seconds(moments: Any) -> Array:
+    return np.array([moment.timestamp() for moment in moments], dtype=np.float64)
+
+
+def _gather(kernel: Kernel, field_: _Field, query: str, vector: Vectors | None, now: datetime) -> Evidence:
+    snapshot, rows = field_.snapshot, field_.rows
+    with snapshot.lock:
+        lexical = snapshot.lexical(text.query_terms(query), rows, kernel.settings.recall)
+        cosine = None
+        if vector is not None and snapshot.embedded(rows):
+            cosine = snapshot.cosine(vector, rows)
+        assistant = np.array([snapshot.assistants[r] for r in rows], dtype=np.float64)
+        speakers = [snapshot.speakers[r] for r in rows]
+    return Evidence(
+        lexical=lexical,
+        cosine=cosine,
+        importance=field_.importance,
+        date=_date_evidence(query, field_.said_at, now),
+        speaker_named=_speaker_evidence(query, speakers),
+        from_assistant=assistant,
+        age=now.timestamp() - field_.accessed_at,
+    )
+
+
+def _date_evidence(query: str, said_at: Array, now: datetime) -> Array:
+    spans = dates.dates_in(query, now.date())
+    if not spans:
+        return np.zeros(len(said_at))
+    days, place = np.unique(said_at // 86_400, return_inverse=True)
+    scores = np.array([dates.date_match(spans, datetime.fromtimestamp(d * 86_400, UTC).date()) for d in days])
+    return scores[place]
+
+
+def _speaker_evidence(query: str, speakers: Sequence[str | None]) -> Array:
+    folded = text.fold(query)
+    named = {s: text.fold(s) in folded for s in set(speakers) if s and text.fold(s)}
+    return np.array([named.get(s or "", False) for s in speakers], dtype=np.float64)
+
+
+def _named_keys(field_: _Field, query: str) -> Array:
+    """1 where the question holds every word of a record's key."""
+    asked = set(text.query_terms(query))
+    named = [bool(key) and set(text.query_terms(_spaced(key or ""))) <= asked for key in field_.keys]
+    return np.array(named, dtype=np.float64)
+
+
+def _spaced(key: str) -> str:
+    return key.replace("_", " ").replace(".", " ").replace("-", " ")
+
+
+def _relevant(e: Evidence, named: Array) -> NDArray[np.bool_]:
+    found = (e.lexical > 0) | (e.date > 0) | (named > 0)
+    return found if e.cosine is None else found | (e.cosine > 0)
+
+
+def _routes(e: Evidence, named: Array, k: int) -> dict[str, NDArray[np.bool_]]:
+    routes = {"keyword": e.lexical > 0, "fact": named > 0, "date": e.date > 0}
+    if e.cosine is not None and len(e.cosine):
+        floor = np.sort(e.cosine)[::-1][min(2 * k, len(e.cosine)) - 1]
+        routes["vector"] = (e.cosine >= floor) & (e.cosine > 0)
+    return routes
+
+
+def _assemble(
+    reader: Reader,
+    request: Request,
+    field_: _Field,
+    best: Sequence[int],
+    total: Array,
+    parts: Mapping[str, Array],
+    routes: Mapping[str, NDArray[np.bool_]],
+    query: str,
+) -> list[Hit]:
+    hits: list[Hit] = []
+    said: set[str] = set()
+    for start in range(0, len(best), request.k + _SPARE):
+        part = best[start : start + request.k + _SPARE]
+        found = store.by_seqs(reader, [field_.seqs[i] for i in part])
+        for i in part:
+            memory = found.get(field_.seqs[i])
+            words = text.fold(memory.content) if memory else ""
+            if memory is None or words in said or len(hits) >= request.k:
+                continue
+            said.add(words)
+            hits.append(
+                Hit(
+                    memory=memory,
+                    content=memory.content,
+                    score=float(total[i]),
+                    parts={name: float(values[i]) for name, values in parts.items()},
+                    routes=tuple(sorted(name for name, on in routes.items() if on[i])) or ("recent",),
+                    source_ids=memory.source_ids,
+                )
+            )
+        if len(hits) >= request.k:
+            break
+    if rewriting.asks_history(query) and request.filters.as_of is None:
+        hits = _with_history(reader, hits, request)
+    return hits
+
+
+def _with_history(reader: Reader, hits: Sequence[Hit], request: Request) -> list[Hit]:
+    """Each hit directly followed by what it superseded, newest first."""
+    allowed = request.filters.visible
+    chains: dict[str, list[Memory]] = {}
+    for memory in _ancestors(reader, [hit.memory.id for hit in hits]):
+        if memory.superseded_by and (allowed is None or memory.visibility in allowed):
+            chains.setdefault(memory.superseded_by, []).append(memory)
+    told: list[Hit] = []
+    for hit in hits:
+        told.append(hit)
+        line = list(reversed(chains.get(hit.memory.id, [])))
+        while line:
+            old = line.pop(0)
+            told.append(replace(hit, memory=old, content=old.content, routes=("history",), source_ids=old.source_ids))
+            line = list(reversed(chains.get(old.id, []))) + line
+    return told[: request.k]
+
+
+def _ancestors(reader: Reader, ids: Sequence[str]) -> list[Memory]:
+    found: list[Memory] = []
+    asked: set[str] = set()
+    wave: Collection[str] = ids
+    while wave:
+        asked |= set(wave)
+        older = [m for m in store.predecessors(reader, list(wave)) if m.state is State.ARCHIVED]
+        found += older
+        wave = [m.id for m in older if m.id not in asked]
+    return found
+
+
+def _log(kernel: Kernel, trace_id: str, hits: Sequence[Hit], degraded: Sequence[str], took: float) -> None:
+    kernel.events.emit(
+        "memory_hit",
+        trace_id=trace_id,
+        retrieved_count=len(hits),
+        sources=sorted({route for hit in hits for route in hit.routes}),
+        degraded=list(degraded),
+        latency_ms=round(took, 1),
+    )

@@ -1,0 +1,218 @@
+"""The write path.
+
+    drafts ──embed (or carry on without)──▶ one transaction: neighbours → judge → rows ──▶ outcomes
+
+Everything that needs a model happens before the transaction; inside it the scope has one writer, so what is judged
+is the present truth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+import numpy as np
+
+from ..errors import ProviderFault
+from ..indexes.exact import Entry, Snapshot
+from ..kernel import Kernel
+from ..ports import Vectors
+from ..rules.judgement import Statement, Verdict, judge, may_retire
+from ..stores import facts as facts_store
+from ..stores import memories as store
+from ..stores.database import Writer
+from ..stores.filters import Filters
+from ..types import Memory, Note, RefusalReason, Refused, Scope, State, Stored, Superseded, Touched, WriteOutcome
+from .backlog import catch_up
+from .common import fresh_snapshot
+from .drafting import Draft, draft_note
+
+_NOMINEES = 6  # compared with a new statement, by closeness of words and of vectors each
+_MIN_OVERLAP = 0.5  # of a statement's terms, to be compared at all
+
+
+def remember_many(kernel: Kernel, scope: Scope, notes: Sequence[Note]) -> list[WriteOutcome]:
+    """The whole write path for notes; an outcome each, in order. Raises InvalidInput and StoreUnavailable."""
+    drafts = [draft_note(note, scope, kernel.settings, kernel.clock) for note in notes]
+    if not kernel.enabled:
+        return [Refused(RefusalReason.DISABLED, "the memory is switched off") for _ in drafts]
+    written = iter(write_drafts(kernel, scope, [d for d in drafts if isinstance(d, Draft)]))
+    outcomes = [draft if isinstance(draft, Refused) else next(written) for draft in drafts]
+    for outcome in outcomes:
+        if isinstance(outcome, Refused):
+            kernel.events.emit("write_refused", reason=str(outcome.reason))
+    return outcomes
+
+
+def write_drafts(
+    kernel: Kernel,
+    scope: Scope,
+    drafts: Sequence[Draft],
+    *,
+    before: Callable[[Writer], Sequence[bool]] | None = None,
+    user_said: str = "",
+) -> list[WriteOutcome]:
+    """Embed, judge and write drafts in one transaction.
+
+    `before` runs first inside it (the transcript's part) and says which drafts are new; `user_said` is the user's
+    last turn, which decides what an assistant may correct.
+    """
+    if not drafts and before is None:
+        return []
+    vectors = embed_drafts(kernel, drafts)
+    with kernel.database.write(scope) as writer:
+        store.add_uses(writer, kernel.uses.take(scope))
+        wanted = before(writer) if before is not None else [True] * len(drafts)
+        batch = _Batch(kernel, writer, user_said)
+        outcomes = [
+            batch.add(draft, array) if new else batch.known(draft)
+            for draft, array, new in zip(drafts, vectors, wanted, strict=True)
+        ]
+        batch.write()
+    if any(array is not None for array in vectors):
+        catch_up(kernel, scope)
+    return outcomes
+
+
+def embed_drafts(kernel: Kernel, drafts: Sequence[Draft]) -> list[Vectors | None]:
+    """Vectors of each draft, shape (chunks, dimension); None for all where the embedder fails."""
+    pieces = [draft.to_embed(kernel.settings.write.embedded_chunks) for draft in drafts]
+    flat = [piece for group in pieces for piece in group]
+    if not flat:
+        return [None for _ in drafts]
+    try:
+        array = kernel.embedder.embed(flat)
+    except ProviderFault:
+        return [None for _ in drafts]
+    ends = np.cumsum([len(group) for group in pieces])
+    return [array[end - len(group) : end] for end, group in zip(ends, pieces, strict=True)]
+
+
+@dataclass(slots=True)
+class _Batch:
+    """Drafts judged one after the other against what is stored and against each other, then written at once."""
+
+    kernel: Kernel
+    writer: Writer
+    user_said: str
+    records: list[store.Record] = field(default_factory=list)
+    touched: dict[str, Memory] = field(default_factory=dict)
+    retired: dict[str, Memory] = field(default_factory=dict)
+    facts: list[tuple[Draft, Memory]] = field(default_factory=list)
+    _stored: Snapshot = field(init=False)
+    _own: Snapshot = field(init=False)
+    _active: list[int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._stored = fresh_snapshot(self.kernel, self.writer)
+        self._own = Snapshot(self.kernel.embedder.dimension)
+        everything = Filters(visible=None)
+        rows = store.candidates(self.writer, everything, self.kernel.clock.now())
+        self._active = [row.seq for row in rows]
+
+    def add(self, draft: Draft, vectors: Vectors | None) -> WriteOutcome:
+        """Judge one draft and take it in."""
+        new = draft.memory
+        replaced: list[str] = []
+        for old in self._nominees(draft, vectors):
+            verdict, sign = judge(_statement(new), _statement(old))
+            if verdict is Verdict.REPEATS and (old.type != "dialogue" or draft.turn_id is None):
+                self._touch(old, draft)
+                if draft.turn_id is None:
+                    return Touched(old.id)
+                self._take(draft, vectors)
+                return Touched(old.id)
+            if verdict is Verdict.SUPERSEDES and self._may_retire(new, old):
+                self.kernel.events.emit("superseded", memory_id=old.id, by=new.id, sign=sign)
+                self.retired[old.id] = new
+                replaced.append(old.id)
+        self._take(draft, vectors)
+        return Superseded(new.id, tuple(replaced)) if replaced else Stored(new.id)
+
+    def known(self, draft: Draft) -> WriteOutcome:
+        """A turn that was written before: nothing happens again."""
+        assert draft.memory.session is not None
+        assert draft.turn_id is not None
+        found = store.of_turns(self.writer, draft.memory.session, [draft.turn_id])
+        return Touched(found[draft.turn_id].id) if found else Refused(RefusalReason.BLANK)
+
+    def write(self) -> None:
+        """Write everything that was taken in."""
+        now = self.kernel.clock.now()
+        space = self.kernel.embedder.space
+        store.insert_records(self.writer, self.records)
+        for old_id, new in self.retired.items():
+            supersede(self.writer, [old_id], new, now)
+        store.add_uses(self.writer, dict.fromkeys(self.touched, (1, now)))
+        for memory_id, memory in self.touched.items():
+            store.change(self.writer, [memory_id], now, source_ids=list(memory.source_ids))
+        for draft, memory in self.facts:
+            value = draft.value if draft.keeps_value else memory.content
+            assert memory.key is not None
+            facts_store.put_fact(self.writer, memory.key, value, now, memory.source, memory.id)
+        if self.records and space and all(r.vectors is None for r in self.records):
+            self.kernel.events.emit("written_without_vectors", count=len(self.records))
+
+    def _take(self, draft: Draft, vectors: Vectors | None) -> None:
+        record = draft.record(vectors, self.kernel.embedder.space)
+        chunks = tuple(enumerate(vectors)) if vectors is not None else ()
+        self._own.extend(
+            [
+                Entry(
+                    seq=len(self.records) + 1,
+                    terms=record.terms,
+                    vectors=chunks,
+                    speaker=draft.memory.speaker,
+                )
+            ]
+        )
+        self.records.append(record)
+        if draft.memory.key is not None:
+            self.facts.append((draft, record.memory))
+
+    def _touch(self, old: Memory, draft: Draft) -> None:
+        kept = self.touched.get(old.id, old)
+        fresh = [i for i in draft.memory.source_ids if i not in kept.source_ids]
+        self.touched[old.id] = replace(kept, source_ids=(*kept.source_ids, *fresh))
+
+    def _may_retire(self, new: Memory, old: Memory) -> bool:
+        # What was said earlier does not correct what was said later, whenever it arrives.
+        return new.said_at >= old.said_at and may_retire(_statement(new), _statement(old), self.user_said)
+
+    def _nominees(self, draft: Draft, vectors: Vectors | None) -> list[Memory]:
+        found: dict[str, Memory] = {}
+        if draft.memory.key is not None:
+            found.update({m.id: m for m in store.with_key(self.writer, draft.memory.key)})
+            found.update({r.memory.id: r.memory for r in self.records if r.memory.key == draft.memory.key})
+        if draft.statement:
+            terms = [term for piece in draft.record(None, None).terms for term in piece]
+            stored = self._close(self._stored, self._active, terms, vectors)
+            found.update({m.id: m for m in store.by_seqs(self.writer, stored).values()})
+            own = self._close(self._own, list(range(1, len(self.records) + 1)), terms, vectors)
+            found.update({self.records[n - 1].memory.id: self.records[n - 1].memory for n in own})
+        newest_first = sorted(found.values(), key=lambda m: m.said_at, reverse=True)
+        return [m for m in newest_first if m.id not in self.retired and m.state is State.ACTIVE]
+
+    def _close(self, snapshot: Snapshot, seqs: list[int], terms: Sequence[str], vectors: Vectors | None) -> list[int]:
+        with snapshot.lock:
+            if not seqs or not len(snapshot):
+                return []
+            kept = np.asarray(seqs)[snapshot.holds(seqs)]
+            rows = snapshot.rows_of(kept.tolist())
+            overlap = snapshot.overlap(terms, rows)
+            chosen = [i for i in np.argsort(-overlap)[:_NOMINEES] if overlap[i] >= _MIN_OVERLAP]
+            if vectors is not None and len(vectors) == 1:
+                near = snapshot.cosine(vectors[0], rows)
+                floor = self.kernel.settings.write.value_change_cosine
+                chosen += [i for i in np.argsort(-near)[:_NOMINEES] if near[i] >= floor]
+        return [int(kept[i]) for i in dict.fromkeys(chosen)]
+
+
+def _statement(memory: Memory) -> Statement:
+    return Statement(memory.content, memory.speaker, memory.source, memory.visibility, memory.key)
+
+
+def supersede(writer: Writer, old: Sequence[str], new: Memory, now: datetime) -> None:
+    """Retire memories in favour of a new one; they stay as history."""
+    store.set_state(writer, old, State.ARCHIVED, "superseded", now, retired_at=new.said_at, superseded_by=new.id)

@@ -1,0 +1,205 @@
+"""What a new statement does to an old one: retires it, repeats it, or stands beside it.
+
+Contradiction is judged before repetition, and only where it is sure. Closeness of vectors or words nominates who is
+compared; it never decides. Four signs are sure:
+
+- *value*: the same frame, and only the value at its end differs ("The budget is 45,000." / "The budget is 48,000.");
+- *change*: a change is said of what the old statement is about ("演示日期改到11月1日", "the demo moved to …");
+- *replaced*: the old value is named and denied ("48,000, not 45,000", "不是45000，而是48000");
+- *polarity*: the same words with and without a negation ("I like coffee" / "I no longer like coffee").
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from .text import fold, has_negation, index_terms, numbers
+
+
+class Verdict(StrEnum):
+    """What the new statement does to the old one."""
+
+    SUPERSEDES = "supersedes"
+    REPEATS = "repeats"
+    STANDS = "stands"
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """Words as far as they are judged: who said them, as what, and about which key."""
+
+    text: str
+    speaker: str | None
+    source: str
+    visibility: str
+    key: str | None = None
+
+
+# A value that may only be one at a time follows one of these.
+_LINKS = frozenset(
+    "is are am be 's in on at to of for from by with as until before 是 为 為 在 到 于 於 叫 姓 至".split()
+)
+# A frame about one of these is about something that the words alone don't name.
+_POINTERS = frozenset("it that this there he she they we these those what let let's 它 他 她 这 這 那".split())
+_INDEFINITE = frozenset("a an one some 一 一个 一個".split())
+_PAST = frozenset("was were did had went 曾 过 過".split())
+
+_CHANGE = re.compile(
+    r"(?P<subject>.{2,80}?)(?:"
+    r"(?:\bhas\b|\bhave\b|\bis\b|\bwas\b|\bgot\b|'s|\bhas been\b|\bwas been\b)?\s*(?:been\s+)?(?:now\s+)?"
+    r"\b(?:moved|changed|switched|postponed|rescheduled|pushed(?:\s+back)?|brought\s+forward|updated|raised|lowered)"
+    r"\s+(?:from\s+.{1,40}?\s+)?to\b"
+    r"|已?经?(?:改成|改為|改为|改到|改在|换成|換成|换到|換到|调整为|調整為|调整到|調整到|更新为|更新為|更正为|更正為|变更为|變更為"
+    r"|推迟到|推遲到|延期到|提前到|迁移到|遷移到|切换到|切換到|搬到)"
+    r")(?P<value>.{1,80})",
+    re.IGNORECASE | re.DOTALL,
+)
+_DENIED = re.compile(
+    r"\b(?:not|instead of|rather than|no longer)\s+(?P<en>(?:[^,.;!?()]|[.,](?=\d)){1,40})"
+    r"|(?:不是|而不是|不再是|并非|並非)(?P<zh>(?:[^，。；！？,.;!?而]|[.,](?=\d)){1,30})",
+    re.IGNORECASE,
+)
+_WORD = re.compile(
+    r"[^\W\d_\u3005-\u9fff\uf900-\ufaff]+(?:['’][^\W\d_]+)?|\d+(?:[.,:/-]\d+)*|[\u3005-\u9fff\uf900-\ufaff]"
+)
+_PRIOR = re.compile(
+    r"^(?:actually|correction|update|sorry|no|well|oh|更正|纠正|糾正|其实|其實|对了|對了|不对|不對)[,:，：\s]*", re.I
+)
+_MOVERS = re.compile(r"[把将將从從由]")  # they open a change and belong to no subject
+_CLAUSE_END = re.compile(r"[，。；！？;!?]|[,.](?!\d)")
+# What a negation and its adverbs are made of: without it the two sides of a contradiction are the same words.
+_NEGATORS = re.compile(
+    r"\b(?:no longer|not|never|any ?more|don't|doesn't|didn't|isn't|aren't|won't|can't|do|does|did|stopped|quit"
+    r"|now|already|from now on|in future)\b"
+    r"|不再|不用|不要|没有|沒有|不|没|沒|别|別|再也|了|以后|以後|今后|今後|现在|現在|已经|已經",
+    re.IGNORECASE,
+)
+_SHARED_PAIRS = 0.6  # of a Chinese subject's character pairs: the rest is how it happens to be put
+_MAX_VALUE_WORDS = 8
+_LINK_REACH = 4  # words
+_MAX_CHARS = 500  # a longer text holds more than one statement
+
+
+def judge(new: Statement, old: Statement) -> tuple[Verdict, str]:
+    """The verdict and the sign it rests on."""
+    if new.visibility != old.visibility or new.speaker != old.speaker:
+        return Verdict.STANDS, ""
+    if new.key is not None and new.key == old.key:
+        return (Verdict.REPEATS, "words") if fold(new.text) == fold(old.text) else (Verdict.SUPERSEDES, "key")
+    if fold(new.text) == fold(old.text):
+        return Verdict.REPEATS, "words"
+    if max(len(new.text), len(old.text)) > _MAX_CHARS:
+        return Verdict.STANDS, ""
+    for sign, rule in (("value", _value), ("replaced", _replaced), ("change", _change), ("polarity", _polarity)):
+        if rule(new.text, old.text):
+            return Verdict.SUPERSEDES, sign
+    return (Verdict.REPEATS, "terms") if _repeats(new.text, old.text) else (Verdict.STANDS, "")
+
+
+def may_retire(new: Statement, old: Statement, user_said: str) -> bool:
+    """Whether who speaks may retire what was said.
+
+    A user may. An assistant may retire a user's words only where the user has just said the new ones; documents,
+    tools and the system never retire anything of somebody else.
+    """
+    if new.source in ("user", old.source):
+        return True
+    if new.source != "assistant" or old.source != "user":
+        return new.source == "assistant" and old.source == "tool"
+    added = set(index_terms(new.text)) - set(index_terms(old.text))
+    return bool(added) and added <= set(index_terms(user_said))
+
+
+def words(text: str) -> list[str]:
+    """Words, numbers and single Chinese characters, casefolded."""
+    return [w.replace("’", "'") for w in _WORD.findall(text.casefold())]
+
+
+def _value(new: str, old: str) -> bool:
+    first, second = words(_PRIOR.sub("", new)), words(old)
+    kept = _common_prefix(first, second)
+    frame, values = first[:kept], (first[kept:], second[kept:])
+    if not all(0 < len(v) <= _MAX_VALUE_WORDS for v in values) or len(frame) < 2:
+        return False
+    if frame[0] in _POINTERS or frame[-1] in _INDEFINITE or any(v[0] in _INDEFINITE for v in values):
+        return False
+    if _PAST & set(frame) or any(has_negation(" ".join(v)) for v in values):
+        return False
+    # The value stands behind the link, but for an article, a month or a unit that both share.
+    return bool(_LINKS & set(_split_clitics(frame[-_LINK_REACH:]))) and bool(_topic(frame))
+
+
+def _split_clitics(frame: Sequence[str]) -> list[str]:
+    return [part for word in frame for part in (word, word[word.find("'") :] if "'" in word else "")]
+
+
+def _topic(frame: Sequence[str]) -> list[str]:
+    """What a frame is about: its words without function words and links."""
+    joined = " ".join(w for w in frame if w not in _LINKS) if frame[0].isascii() else "".join(frame[:-1])
+    return index_terms(joined)
+
+
+def _replaced(new: str, old: str) -> bool:
+    old_terms, new_terms = set(index_terms(old)), index_terms(new)
+    for match in _DENIED.finditer(new):
+        denied = index_terms(match["en"] or match["zh"] or "")
+        kept = [t for t in new_terms if t not in denied]
+        if denied and set(denied) <= old_terms and set(kept) & old_terms and set(kept) - old_terms:
+            return True
+    return False
+
+
+def _change(new: str, old: str) -> bool:
+    match = _CHANGE.search(_PRIOR.sub("", new))
+    if match is None or (_CHANGE.search(old) and fold(match["value"]) in fold(old)):
+        return False
+    subject = {t for t in index_terms(_MOVERS.sub(" ", match["subject"])) if not t.startswith("1:")}
+    old_terms = set(index_terms(old))
+    if not subject or not _about(subject, old_terms) or set(index_terms(match["value"])) <= old_terms:
+        return False
+    # A date or number replaces one of its kind, so an old statement without one is about something else.
+    return not numbers(match["value"]) or bool(numbers(old))
+
+
+def _about(subject: set[str], old_terms: set[str]) -> bool:
+    """Whether an old statement is about the whole subject: all its words, and most pairs of its characters."""
+    latin = {t for t in subject if t.isascii()}
+    pairs = subject - latin
+    shared = len(pairs & old_terms)
+    return latin <= old_terms and len(latin) + shared >= 2 and shared >= _SHARED_PAIRS * len(pairs)
+
+
+def _polarity(new: str, old: str) -> bool:
+    kept = _positive_terms(old)
+    return bool(kept) and any(
+        has_negation(clause) != has_negation(old)
+        and _positive_terms(clause) == kept
+        and numbers(clause) == numbers(old)
+        for clause in _CLAUSE_END.split(new)
+    )
+
+
+def _positive_terms(text: str) -> list[str]:
+    return index_terms(_NEGATORS.sub(lambda m: " " if m[0].isascii() else "", text.replace("’", "'")))
+
+
+def _repeats(new: str, old: str) -> bool:
+    first = index_terms(new)
+    return (
+        len(first) >= 2
+        and first == index_terms(old)
+        and numbers(new) == numbers(old)
+        and has_negation(new) == has_negation(old)
+    )
+
+
+def _common_prefix(first: Sequence[str], second: Sequence[str]) -> int:
+    length = 0
+    for a, b in zip(first, second, strict=False):
+        if a != b:
+            break
+        length += 1
+    return length
