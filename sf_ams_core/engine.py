@@ -80,7 +80,7 @@ class MemoryEngine:
     StoreUnavailable where the database can't be used; `recall` raises for misuse only.
     """
 
-    def __init__(self, kernel: Kernel, providers: ProviderPool) -> None:
+    def __init__(self, kernel: Kernel, providers: Sequence[ProviderPool]) -> None:
         self._kernel = kernel
         self._providers = providers
         self._waiting = Waiting(kernel.settings.context.retry_buffer)
@@ -110,13 +110,14 @@ class MemoryEngine:
         if queue is not None:
             raise InvalidInput("queue must be None: writes are made in the caller's thread")
         rules, events = settings or Settings(), Events()
-        providers = ProviderPool(rules.providers)
-        guarded = GuardedEmbedder(resolve_embedder(embedder), providers, _breaker(rules), rules.providers, events)
-        model = None if llm is None else GuardedModel(llm, providers, _breaker(rules), rules.providers, events)
+        # A pool each: a model that hangs must not take the embedder's threads.
+        pools = (ProviderPool(rules.providers), ProviderPool(rules.providers))
+        guarded = GuardedEmbedder(resolve_embedder(embedder), pools[0], _breaker(rules), rules.providers, events)
+        model = None if llm is None else GuardedModel(llm, pools[1], _breaker(rules), rules.providers, events)
         database = Database(url, rules.store)
         cache = SnapshotCache(rules.store.cache_bytes)
         kernel = Kernel(database, guarded, model, clock or SystemClock(), rules, events, cache)
-        engine = cls(kernel, providers)
+        engine = cls(kernel, pools)
         register_engine(engine, _unique_ref())
         return engine
 
@@ -159,7 +160,8 @@ class MemoryEngine:
             except StoreUnavailable as fault:
                 self._kernel.events.fault("close", fault)
         self.pool.close()
-        self._providers.close()
+        for providers in self._providers:
+            providers.close()
         self._kernel.database.close()
         forget_engine(self.ref)
 

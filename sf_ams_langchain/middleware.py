@@ -32,6 +32,8 @@ from .tools import create_memory_tools
 InjectAs: TypeAlias = Literal["system", "human"]
 Recalled: TypeAlias = dict[str, dict[str, str]]
 
+_UNSAVED = "sf_ams_unsaved"  # a session that never has turns
+
 
 class MemoryState(AgentState[Any]):
     """An agent's state with what was recalled: by middleware and id of the asking message, a block of text."""
@@ -88,26 +90,25 @@ class SFAMSMiddleware(AgentMiddleware[MemoryState, Any, Any]):
         """Take in what is new, and recall for the asking message."""
         room, said = self._room(runtime), _Said.of(state["messages"])
         if self._save:
-            room.add(said.unknown_to(room.messages()))
+            room.add(said.unknown_to(room.messages()) if said.before else said.since)
         text = room.context(said.question, recent_turns=said.count, recall_k=self._recall_k).text
-        return self._keep(state, said, text)
+        return self._keep(state, text)
 
     async def abefore_agent(self, state: MemoryState, runtime: Runtime[Any]) -> dict[str, Any]:
         """`before_agent`, without blocking the loop."""
         room, said = self._room(runtime), _Said.of(state["messages"])
         if self._save:
-            await room.aadd(said.unknown_to(await room.amessages()))
+            await room.aadd(said.unknown_to(await room.amessages()) if said.before else said.since)
         context = await room.acontext(said.question, recent_turns=said.count, recall_k=self._recall_k)
-        return self._keep(state, said, context.text)
+        return self._keep(state, context.text)
 
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> ModelResponse[Any]:
         """Ask the model with what is remembered."""
-        said = _Said.of(request.state["messages"])
-        text = self._kept(request, said)
+        text = self._kept(request)
         if text is None:
-            room = self._room(request.runtime)
+            room, said = self._room(request.runtime), _Said.of(request.state["messages"])
             text = room.context(said.question, recent_turns=said.count, recall_k=self._recall_k).text
         return handler(self._inject(request, text))
 
@@ -115,10 +116,9 @@ class SFAMSMiddleware(AgentMiddleware[MemoryState, Any, Any]):
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
     ) -> ModelResponse[Any]:
         """`wrap_model_call`, without blocking the loop."""
-        said = _Said.of(request.state["messages"])
-        text = self._kept(request, said)
+        text = self._kept(request)
         if text is None:
-            room = self._room(request.runtime)
+            room, said = self._room(request.runtime), _Said.of(request.state["messages"])
             text = (await room.acontext(said.question, recent_turns=said.count, recall_k=self._recall_k)).text
         return await handler(self._inject(request, text))
 
@@ -134,48 +134,56 @@ class SFAMSMiddleware(AgentMiddleware[MemoryState, Any, Any]):
 
     def _room(self, runtime: Runtime[Any]) -> Conversation:
         scope, session = self._identity.resolve(runtime.context)
-        return self._engine.conversation(scope, session or DEFAULT)
+        # A run that is not kept is no part of a session, whose last turns would count as seen by the model.
+        return self._engine.conversation(scope, (session or DEFAULT) if self._save else _UNSAVED)
 
-    def _keep(self, state: MemoryState, said: _Said, text: str) -> dict[str, Any]:
-        return {"sf_ams_recalled": {**state.get("sf_ams_recalled", {}), self.name: {said.asking: text}}}
+    def _keep(self, state: MemoryState, text: str) -> dict[str, Any]:
+        asking = _asking(state["messages"])
+        kept = {asking.id or "": text} if asking else {}
+        return {"sf_ams_recalled": {**state.get("sf_ams_recalled", {}), self.name: kept}}
 
-    def _kept(self, request: ModelRequest[Any], said: _Said) -> str | None:
+    def _kept(self, request: ModelRequest[Any]) -> str | None:
         """What was recalled for the asking message; None where it is another one than the run began with."""
         recalled = cast("Mapping[str, Recalled]", request.state).get("sf_ams_recalled", {}).get(self.name, {})
-        if not said.asking:  # a summary took its place
-            return next(iter(recalled.values()), None)
-        return recalled.get(said.asking)
+        asking = _asking(request.state["messages"])
+        if asking is None:  # a summary took its place
+            return next(iter(recalled.values()), "")
+        return recalled.get(asking.id or "")
 
 
 @dataclass(frozen=True, slots=True)
 class _Said:
-    """What an agent's messages say: the turns before and since the asking one, its id ("" for none) and its words."""
+    """What an agent's messages say: the turns before the asking one, those since, and its words.
 
-    before: tuple[Turn, ...]
-    since: tuple[Turn, ...]
-    asking: str
+    Where nobody asks, all of them are `since`.
+    """
+
+    before: Sequence[Turn]
+    since: Sequence[Turn]
     question: str | None
 
     @classmethod
     def of(cls, messages: Sequence[BaseMessage]) -> _Said:
-        turns = to_turns(messages)
-        asking = next((m for m in reversed(messages) if isinstance(m, HumanMessage) and is_said(m)), None)
-        if asking is None:
-            return cls((), tuple(turns), "", None)
-        start = next((n for n, turn in enumerate(turns) if turn.id == turn_id(asking)), 0)
-        return cls(tuple(turns[:start]), tuple(turns[start:]), asking.id or "", str(asking.text) or None)
+        turns, asking = to_turns(messages), _asking(messages)
+        asked = turn_id(asking) if asking else None
+        start = next((place for place, turn in enumerate(turns) if turn.id == asked), 0)
+        return cls(turns[:start], turns[start:], (str(asking.text) or None) if asking else None)
 
     @property
     def count(self) -> int:
         """How many turns the model sees anyway, so that none of them is recalled."""
         return max(1, len(self.before) + len(self.since))
 
-    def unknown_to(self, view: Sequence[Turn]) -> list[Turn]:
+    def unknown_to(self, view: Sequence[Turn]) -> Sequence[Turn]:
         """The turns that are not in `view`; hosts that send a whole chat anew each time seldom keep its ids."""
         ids = {turn.id for turn in view}
         words = {(turn.role, turn.content) for turn in view}
         new = [turn for turn in self.before if turn.id not in ids and (turn.role, turn.content) not in words]
         return [*new, *self.since]
+
+
+def _asking(messages: Sequence[BaseMessage]) -> HumanMessage | None:
+    return next((m for m in reversed(messages) if isinstance(m, HumanMessage) and is_said(m)), None)
 
 
 def _into_system(request: ModelRequest[Any], text: str) -> ModelRequest[Any]:

@@ -7,7 +7,7 @@ call beyond the declared arguments is dropped. What goes wrong is told to the mo
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Annotated, Literal, TypeAlias, assert_never, get_args
 
@@ -180,8 +180,10 @@ class _Verbs:
             return _let_go(going, [await self.engine.aget(scope, memory_id) for memory_id in going])
 
     def _whose(self) -> tuple[Scope, str | None]:
-        runtime = get_runtime()
-        return self.identity.resolve(runtime.context if runtime else None)
+        context: object = None
+        with suppress(RuntimeError, AttributeError):  # called by hand, or in a run that is no graph's
+            context = get_runtime().context
+        return self.identity.resolve(context)
 
 
 @contextmanager
@@ -225,4 +227,5 @@ def _ids(ids: Sequence[str]) -> str:
 
 
 def _what_is_wrong(fault: ValidationError) -> str:
-    return "; ".join(f"{'.'.join(map(str, error['loc']))}: {error['msg']}" for error in fault.errors())
+    faults = (f"{'.'.join(map(str, error['loc']))}: {error['msg']}" for error in fault.errors())
+    return f"Could not do it: {'; '.join(faults)}"

@@ -5,7 +5,9 @@ from sf_ams_core.errors import MissingExtra
 try:
     import llama_index.core  # noqa: F401
 except ModuleNotFoundError as missing:
-    raise MissingExtra("llamaindex", "llama-index-core") from missing
+    if (missing.name or "").partition(".")[0] == "llama_index":
+        raise MissingExtra("llamaindex", "llama-index-core") from None
+    raise
 
 from sf_ams_core.registry import register_engine
 

@@ -66,6 +66,9 @@ class _Link:
         self._latest = (asked, context) if whole and asked.revision is not None else None
         return context
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Link)  # memories are equal when their ids are
+
     def __deepcopy__(self, memo: object) -> _Link:
         return _Link(self.engine)
 
@@ -141,7 +144,9 @@ class SFAMSMemory(BaseMemory):
         """As many items as `text` has tokens by our counter: chat engines measure their own prompts with it."""
         return range(count_tokens(text))
 
-    def get(self, input: str | None = None, initial_token_count: int = 0, **kwargs: Any) -> list[ChatMessage]:
+    def get(
+        self, input: str | ChatMessage | None = None, initial_token_count: int = 0, **kwargs: Any
+    ) -> list[ChatMessage]:
         """The messages for a prompt about `input`; without one the last user message is the question.
 
         `initial_token_count` tokens of the limit are spent elsewhere. System messages and the newest exchange come
@@ -151,7 +156,6 @@ class SFAMSMemory(BaseMemory):
         revision = _revision(chat)
         view = chat.messages()
         system = [turn for turn in view if turn.role == "system"]
-        said = next((turn.content for turn in reversed(view) if turn.role == "user"), None)
         asked = _Asked(
             self.engine_ref,
             chat.scope,
@@ -159,7 +163,7 @@ class SFAMSMemory(BaseMemory):
             revision,
             self._engine().enabled,
             tuple(turn.id for turn in view),
-            question=input if input and input.strip() and input != said else None,
+            question=_question(input, view),
             budget=self._room(initial_token_count, system),
         )
         context = self._link.context(asked, chat)
@@ -191,7 +195,9 @@ class SFAMSMemory(BaseMemory):
         """Empty the view of the chat; the transcript and the memories stay."""
         self._conversation().clear()
 
-    async def aget(self, input: str | None = None, initial_token_count: int = 0, **kwargs: Any) -> list[ChatMessage]:
+    async def aget(
+        self, input: str | ChatMessage | None = None, initial_token_count: int = 0, **kwargs: Any
+    ) -> list[ChatMessage]:
         """Async twin of `get`."""
         return await self._on_threads(lambda: self.get(input, initial_token_count))
 
@@ -237,6 +243,13 @@ def _revision(chat: Conversation) -> int | None:
             return reader.revision
     except StoreUnavailable:
         return None
+
+
+def _question(input: str | ChatMessage | None, view: Sequence[Turn]) -> str | None:
+    """What is asked beyond the chat; None where the last user message asks it, or nothing is."""
+    text = input.content if isinstance(input, ChatMessage) else input
+    said = next((turn.content for turn in reversed(view) if turn.role == "user"), None)
+    return text if text and text.strip() and text != said else None
 
 
 def _turns(messages: Sequence[ChatMessage]) -> list[Turn]:

@@ -23,6 +23,7 @@ from llama_index.core.base.llms.types import (
 )
 from pydantic_core import to_jsonable_python
 
+from sf_ams_core.clock import as_utc
 from sf_ams_core.errors import InvalidInput
 from sf_ams_core.rules.rendering import is_injected
 from sf_ams_core.rules.text import MEMORY_HEADER_EN, MEMORY_HEADER_ZH, MEMORY_TAG
@@ -48,6 +49,7 @@ _MEMORY = re.compile(
 _REASONING = re.compile(r"\s*(?:Thought|Action|Observation):")
 _ANSWER = "Answer:"
 _BYTES = "$base64"
+_DEPTH = 30  # levels of a payload; the engine takes 32
 
 
 def to_turn(message: ChatMessage) -> Turn:
@@ -109,7 +111,7 @@ def words(message: ChatMessage) -> str:
     parts = [_block_words(block) for block in message.blocks]
     if not any(isinstance(block, ToolCallBlock) for block in message.blocks):
         calls = message.additional_kwargs.get("tool_calls")
-        parts.append(_dumps(to_jsonable_python(calls, serialize_unknown=True)) if calls else "")
+        parts.append(_dumps(_json(calls)) if calls else "")
     return "\n".join(part for part in parts if part)
 
 
@@ -152,35 +154,44 @@ def _speaker(value: object, role: Role) -> str | None:
 
 
 def _moment(value: object) -> datetime | None:
-    if isinstance(value, datetime):
-        return value
     try:
-        return datetime.fromisoformat(value) if isinstance(value, str) else None
-    except ValueError:
+        moment = datetime.fromisoformat(value) if isinstance(value, str) else value
+        return as_utc(moment) if isinstance(moment, datetime) else None
+    except (ValueError, OverflowError):
         return None
 
 
 def _payload(message: ChatMessage) -> Json:
-    dumped = message.model_dump()
-    # Images of the old form were made blocks when the message was built, and would be added once more.
-    dumped["additional_kwargs"].pop("images", None)
-    plain = to_jsonable_python(_without_bytes(dumped), serialize_unknown=True, inf_nan_mode="null")
-    return cast(Json, plain)
+    try:
+        dumped = message.model_dump()
+        # Images of the old form were made blocks when the message was built, and would be added once more.
+        dumped["additional_kwargs"].pop("images", None)
+        return _json(_plain(dumped, _DEPTH))
+    except (ValueError, RecursionError):
+        # Extra arguments that cannot be written are no reason to lose the words.
+        return _json({"role": message.role, "additional_kwargs": {}, "blocks": [TextBlock(text=message.content or "")]})
+
+
+def _json(value: object) -> Json:
+    return cast(Json, to_jsonable_python(value, serialize_unknown=True, inf_nan_mode="null"))
 
 
 def _is_ours(payload: Json) -> bool:
     return isinstance(payload, dict) and "blocks" in payload and "role" in payload
 
 
-def _without_bytes(value: object) -> object:
-    """Bytes as ASCII text where they are that (media is base64 already), else tagged as base64."""
+def _plain(value: object, room: int) -> object:
+    """Bytes as ASCII text where they are that (media is base64 already), else tagged as base64; what lies deeper than
+    `room` levels as text."""
     match value:
         case bytes():
             return value.decode() if value.isascii() else {_BYTES: base64.b64encode(value).decode()}
+        case dict() | list() if not room:
+            return _dumps(value)
         case dict():
-            return {key: _without_bytes(item) for key, item in value.items()}
+            return {key: _plain(item, room - 1) for key, item in value.items()}
         case list():
-            return [_without_bytes(item) for item in value]
+            return [_plain(item, room - 1) for item in value]
     return value
 
 

@@ -1,4 +1,4 @@
-"""LlamaIndex embeddings and models as the engine's sockets."""
+"""LlamaIndex's embeddings and models as the engine's sockets."""
 
 from __future__ import annotations
 
@@ -12,21 +12,32 @@ from llama_index.core.base.llms.base import BaseLLM
 from sf_ams_core.errors import InvalidInput
 from sf_ams_core.ports import Embedder, LanguageModel, Vectors
 
-_PROBE = "dimension"
+_DIMENSIONS = ("dimensions", "embed_dim", "dimension", "output_dimension")  # what embeddings call their length
+
+
+@overload
+def from_llamaindex(source: BaseEmbedding, *, space: str | None = None) -> Embedder: ...
+@overload
+def from_llamaindex(source: BaseLLM) -> LanguageModel: ...
+
+
+def from_llamaindex(source: BaseEmbedding | BaseLLM, *, space: str | None = None) -> Embedder | LanguageModel:
+    """An embedding model as an `Embedder`, an LLM as a `LanguageModel`; nothing is called yet.
+
+    `space` names the vector space; by default it is made of the class, model name and dimensions of the embedding
+    model, so give it where two models of one class carry no name. Raises InvalidInput for anything else.
+    """
+    if isinstance(source, BaseEmbedding):
+        return _LlamaIndexEmbedder(source, space or _space(source))
+    if isinstance(source, BaseLLM):
+        return _LlamaIndexModel(source)
+    raise InvalidInput(f"from_llamaindex takes an embedding model or an LLM, got {type(source).__name__}")
 
 
 class _LlamaIndexEmbedder:
-    """An embedding model of LlamaIndex; its dimension is learnt from the first vector."""
-
-    def __init__(self, model: BaseEmbedding) -> None:
+    def __init__(self, model: BaseEmbedding, space: str) -> None:
         self._model = model
-        self._dimension: int | None = None
-
-    @property
-    def space(self) -> str:
-        if self._dimension is None:
-            self._dimension = len(self._model.get_text_embedding(_PROBE))
-        return f"llamaindex:{self._model.class_name()}:{self._model.model_name}/{self._dimension}"
+        self.space = space
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         return np.asarray(self._model.get_text_embedding_batch(list(texts)), dtype=np.float32)
@@ -36,8 +47,6 @@ class _LlamaIndexEmbedder:
 
 
 class _LlamaIndexModel:
-    """A language model of LlamaIndex."""
-
     def __init__(self, llm: BaseLLM) -> None:
         self._llm = llm
 
@@ -45,17 +54,8 @@ class _LlamaIndexModel:
         return self._llm.complete(prompt).text
 
 
-@overload
-def from_llamaindex(model: BaseEmbedding) -> Embedder: ...
-@overload
-def from_llamaindex(model: BaseLLM) -> LanguageModel: ...
-def from_llamaindex(model: BaseEmbedding | BaseLLM) -> Embedder | LanguageModel:
-    """A LlamaIndex embedding model as an `Embedder`, a LlamaIndex LLM as a `LanguageModel`.
-
-    The space of the vectors is named by class, model name and dimension. Raises InvalidInput for anything else.
-    """
-    if isinstance(model, BaseEmbedding):
-        return _LlamaIndexEmbedder(model)
-    if isinstance(model, BaseLLM):
-        return _LlamaIndexModel(model)
-    raise InvalidInput(f"from_llamaindex takes a BaseEmbedding or an LLM of llama-index, got {type(model).__name__}")
+def _space(model: BaseEmbedding) -> str:
+    # The engine reads a number at the end as the dimension; without one it takes that of the first answer.
+    named = (getattr(model, name, None) for name in _DIMENSIONS)
+    dimension = next((value for value in named if isinstance(value, int) and value), "?")
+    return f"{type(model).__name__}:{model.model_name}/{dimension}"

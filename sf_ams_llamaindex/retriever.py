@@ -7,19 +7,19 @@ from typing import Any
 from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 
-from sf_ams_core.conversation import Conversation
 from sf_ams_core.engine import MemoryEngine
+from sf_ams_core.errors import InvalidInput
 from sf_ams_core.types import Hit, Recall, Scope
 
 # A model reads what a memory says, of what kind it is and when it was said; the rest is for programs.
-_FOR_PROGRAMS = ["memory_id", "importance", "score", "source_ids", "session"]
+_FOR_PROGRAMS = ["memory_id", "importance", "created_at", "session", "source_ids"]
 
 
 class SFAMSRetriever(BaseRetriever):
-    """The memories of one user that answer a query, best first.
+    """The `k` memories of one user that answer a query, best first.
 
-    A recall that fails gives no nodes and is counted by the engine; it never raises. Raises InvalidScope for a blank
-    or over-long id.
+    A node's id is the memory's; its metadata names type, importance, dates and where it comes from. A blank query or a
+    memory that is down give no nodes. Raises InvalidInput for a blank or over-long id and a `k` outside 1..1000.
     """
 
     def __init__(
@@ -32,6 +32,8 @@ class SFAMSRetriever(BaseRetriever):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        if not 1 <= k <= 1_000:
+            raise InvalidInput(f"k must be a whole number from 1 to 1000, got {k!r}")
         self._engine = engine
         self._scope = Scope(tenant_id, user_id, namespace)
         self._k = k
@@ -39,15 +41,12 @@ class SFAMSRetriever(BaseRetriever):
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         if not query_bundle.query_str.strip():
             return []
-        return _nodes(self._conversation().recall(query_bundle.query_str, k=self._k))
+        return _nodes(self._engine.recall(self._scope, query_bundle.query_str, k=self._k))
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         if not query_bundle.query_str.strip():
             return []
-        return _nodes(await self._conversation().arecall(query_bundle.query_str, k=self._k))
-
-    def _conversation(self) -> Conversation:
-        return self._engine.conversation(self._scope, "retriever")
+        return _nodes(await self._engine.arecall(self._scope, query_bundle.query_str, k=self._k))
 
 
 def _nodes(recall: Recall) -> list[NodeWithScore]:
@@ -65,7 +64,7 @@ def _node(hit: Hit) -> TextNode:
         "source": memory.source,
         "speaker": memory.speaker,
         "session": memory.session,
-        "source_ids": list(hit.source_ids),
+        "source_ids": ",".join(hit.source_ids),  # vector stores take no lists
     }
     return TextNode(
         id_=memory.id,

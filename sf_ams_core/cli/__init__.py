@@ -8,7 +8,8 @@ def main() -> None:
     try:
         from .app import app
     except ModuleNotFoundError as missing:
-        if missing.name not in ("typer", "rich"):
+        package = (missing.name or "").partition(".")[0]
+        if package not in ("typer", "rich"):
             raise
-        raise SystemExit(str(MissingExtra("cli", missing.name))) from None
+        raise SystemExit(str(MissingExtra("cli", package))) from None
     app()

@@ -26,7 +26,7 @@ app = typer.Typer(
     help="Long-term memory for LLM agents: look into a database, replay conversations, measure.",
     no_args_is_help=True,
     add_completion=False,
-    pretty_exceptions_show_locals=False,  # locals hold the text of memories
+    pretty_exceptions_enable=False,
 )
 
 

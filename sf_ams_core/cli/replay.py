@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -115,10 +114,10 @@ def _score_table(report: ReplayReport) -> Table:
     for scores in report.scores:
         figures = (scores.recall_5, scores.recall_10, scores.ndcg_10)
         table.add_row(
-            Text(scores.category or "all"),
+            Text("all" if scores.category is None else scores.category or "(none)"),
             str(scores.recall_10.n),
             *map(_percent, figures),
-            style="" if scores.category else "bold",
+            style="bold" if scores.category is None else "",
         )
     return table
 
@@ -152,8 +151,13 @@ def _costs(report: ReplayReport) -> Iterator[tuple[str, str]]:
 
 
 def _percent(value: Interval) -> str:
-    return f"{100 * value.mean:.1f} [{100 * value.low:.1f}-{100 * value.high:.1f}]" if value.n else "-"
+    return _with_bounds(*(f"{100 * part:.1f}" for part in (value.mean, value.low, value.high))) if value.n else "-"
 
 
 def _number(value: Interval) -> str:
-    return "-" if math.isnan(value.mean) else f"{value.mean:,.0f} [{value.low:,.0f}-{value.high:,.0f}]"
+    return _with_bounds(*(f"{part:,.0f}" for part in (value.mean, value.low, value.high))) if value.n else "-"
+
+
+def _with_bounds(mean: str, low: str, high: str) -> str:
+    """Bounds are left out where there are none to speak of: one conversation, or the same in all."""
+    return mean if low == high else f"{mean} [{low}-{high}]"

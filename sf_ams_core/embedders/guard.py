@@ -14,7 +14,6 @@ import re
 import threading
 import time
 import weakref
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, Future
 from contextvars import Context, copy_context
@@ -141,6 +140,18 @@ class ProviderPool:
         for worker in idle:
             worker.join(timeout=1.0)
 
+    @property
+    def running(self) -> int:
+        """How many calls run now, hung ones among them."""
+        with self._ready:
+            return len(self._workers) - len(self._idle)
+
+    @property
+    def waiting(self) -> int:
+        """How many calls wait for a thread."""
+        with self._ready:
+            return len(self._waiting)
+
     def _start_empty(self) -> None:
         self._ready = threading.Condition()
         self._numbers = count()
@@ -262,7 +273,7 @@ class GuardedEmbedder(_Guard):
         named = re.search(r"/([1-9]\d{0,5})$", self._space)
         self._dimension = int(named[1]) if named else 0
         self._lock = threading.Lock()
-        self._queries = _RecentVectors(_CACHED_QUERIES)
+        self._queries: dict[bytes, Vectors] = {}  # filed under a digest, so that no text is kept
 
     @property
     def space(self) -> str:
@@ -290,17 +301,22 @@ class GuardedEmbedder(_Guard):
 
         `timeout` is in seconds. Raises ProviderFault.
         """
-        known = self._queries.get(text)
-        if known is not None:
-            return known
-        vector: Vectors = self._ask(self._embed_one, [text], timeout)[0]
-        vector.setflags(write=False)
-        self._queries.put(text, vector)
+        key = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+        with self._lock:
+            vector = self._queries.pop(key, None)
+        if vector is None:
+            vector = self._ask(self._embed_one, [text], timeout)[0]
+            vector.setflags(write=False)
+        with self._lock:
+            self._queries[key] = vector  # the newest stands last
+            if len(self._queries) > _CACHED_QUERIES:
+                del self._queries[next(iter(self._queries))]
         return vector
 
     def forget_queries(self) -> None:
         """Drop the remembered vectors of questions, as an erasure must."""
-        self._queries.clear()
+        with self._lock:
+            self._queries.clear()
 
     def _ask(
         self, embed: Callable[[list[str]], NDArray[np.float64]], texts: list[str], timeout: float | None
@@ -343,36 +359,6 @@ class GuardedModel(_Guard):
         """The model's reply. `timeout` is in seconds (`ProviderSettings.model_timeout`). Raises ProviderFault."""
         seconds = self._settings.model_timeout if timeout is None else timeout
         return self._call(partial(self._llm.complete, prompt), _text, seconds)
-
-
-class _RecentVectors:
-    """The vectors of the last texts, filed under a digest: the texts themselves are not kept."""
-
-    def __init__(self, size: int) -> None:
-        self._size = size
-        self._lock = threading.Lock()
-        self._vectors: OrderedDict[bytes, Vectors] = OrderedDict()
-
-    def get(self, text: str) -> Vectors | None:
-        key = _digest(text)
-        with self._lock:
-            if key in self._vectors:
-                self._vectors.move_to_end(key)
-            return self._vectors.get(key)
-
-    def put(self, text: str, vector: Vectors) -> None:
-        with self._lock:
-            self._vectors[_digest(text)] = vector
-            if len(self._vectors) > self._size:
-                self._vectors.popitem(last=False)
-
-    def clear(self) -> None:
-        with self._lock:
-            self._vectors.clear()
-
-
-def _digest(text: str) -> bytes:
-    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 def _numbers(answer: ArrayLike) -> NDArray[np.float64]:

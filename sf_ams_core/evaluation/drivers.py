@@ -178,4 +178,6 @@ def _answer(metadata: Iterable[dict[str, object]]) -> Answer:
 
 
 def _source_ids(value: object) -> tuple[str, ...]:
+    if isinstance(value, str):  # a LlamaIndex node has no lists in its metadata
+        return tuple(value.split(",")) if value else ()
     return tuple(str(item) for item in value) if isinstance(value, list | tuple) else ()

@@ -35,9 +35,9 @@ PROMPT_SAMPLES = 40  # prompts weighed a conversation, at most
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """Retrieval over the questions with evidence, of one category or all (`category` "")."""
+    """Retrieval over the questions with evidence, of one category or of all (`category` None)."""
 
-    category: str
+    category: str | None
     recall_5: Interval
     recall_10: Interval
     ndcg_10: Interval
@@ -234,11 +234,11 @@ def _scores(observed: Sequence[_Observed]) -> tuple[Scores, ...]:
     names = sorted({one.question.category for each in observed for one in each.asked if one.question.evidence})
     if not names:
         return ()
-    overall = _score(observed, "", names)
+    overall = _score(observed, None, names)
     return (overall, *(_score(observed, name, [name]) for name in names if len(names) > 1))
 
 
-def _score(observed: Sequence[_Observed], label: str, categories: Sequence[str]) -> Scores:
+def _score(observed: Sequence[_Observed], label: str | None, categories: Sequence[str]) -> Scores:
     judged = [[a for a in each.asked if a.question.evidence and a.question.category in categories] for each in observed]
     return Scores(
         label,

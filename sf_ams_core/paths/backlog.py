@@ -9,6 +9,7 @@ from datetime import timedelta
 
 from ..errors import ProviderFault
 from ..kernel import Kernel
+from ..ports import Vectors
 from ..rules import text
 from ..stores import memories as store
 from ..stores import turns as turns_store
@@ -34,21 +35,23 @@ def catch_up(kernel: Kernel, scope: Scope, limit: int = _AT_ONCE) -> int:
         pieces = {seq: _pieces(kernel, reader, memory) for seq, memory in held.items()}
     if not due:
         return 0
-    try:
-        arrays = {seq: kernel.embedder.embed(group) for seq, group in pieces.items()}
-    except ProviderFault as fault:
-        with kernel.database.write(scope) as writer:
-            for seq, attempts in due:
-                wait = _FIRST_WAIT * 2 ** min(attempts, _MAX_DOUBLINGS)
-                upkeep.put_off(writer, "vector", [seq], now + wait, type(fault).__name__)
-        return 0
+    arrays: dict[int, Vectors] = {}
+    failed: list[int] = []
+    for seq, group in pieces.items():
+        try:
+            arrays[seq] = kernel.embedder.embed(group)
+        except ProviderFault:
+            failed.append(seq)
     with kernel.database.write(scope) as writer:
         present = store.by_seqs(writer, list(arrays))
-        for seq, array in arrays.items():
-            if seq in present:
-                store.set_vectors(writer, seq, kernel.embedder.space, array)
-        upkeep.done(writer, "vector", [seq for seq, _ in due])
-    return len(arrays)
+        for seq in present:
+            store.set_vectors(writer, seq, kernel.embedder.space, arrays[seq])
+        for seq, attempts in due:
+            if seq in failed:
+                wait = _FIRST_WAIT * 2 ** min(attempts, _MAX_DOUBLINGS)
+                upkeep.put_off(writer, "vector", [seq], now + wait, "ProviderFault")
+        upkeep.done(writer, "vector", [seq for seq, _ in due if seq not in failed])
+    return len(present)
 
 
 def _pieces(kernel: Kernel, reader: Reader, memory: Memory) -> list[str]:

@@ -24,6 +24,7 @@ from ..stores import upkeep
 from ..stores.database import Reader, Writer
 from ..types import Candidate, ErasureReceipt, Json, Memory, Scope, Turn
 from .backlog import catch_up
+from .common import write_uses
 from .drafting import spoken_context
 
 
@@ -54,7 +55,7 @@ def erase(
         raise InvalidInput("say what to erase: ids=…, identifier=… or everything=True, one of them")
     if identifier is not None and not fold_identifier(identifier):
         raise InvalidInput("an identifier needs at least one letter or digit")
-    kernel.uses.take(scope)
+    write_uses(kernel, scope)
     kernel.embedder.forget_queries()
     similar: list[Candidate] = []
     needles: list[str] = []

@@ -33,7 +33,7 @@ from .common import fresh_snapshot
 
 MAX_K = 1_000
 _SPARE = 16  # read beyond k, for what says the same twice
-_FACT_PART = 0.3  # a record whose key the question names in full
+_FACT_PART = 0.3  # for each word of a key that the question names in full, two at most: one word is often chance
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,10 +190,14 @@ def _speaker_evidence(query: str, speakers: Sequence[str | None]) -> Array:
 
 
 def _named_keys(field_: _Field, query: str) -> Array:
-    """1 where the question holds every word of a record's key."""
+    """How many words a record's key has where the question holds all of them, at most 2; else 0."""
     asked = set(text.query_terms(query))
-    named = [bool(key) and set(text.query_terms(_spaced(key or ""))) <= asked for key in field_.keys]
-    return np.array(named, dtype=np.float64)
+
+    def named(key: str | None) -> int:
+        wanted = set(text.query_terms(_spaced(key))) if key else set()
+        return min(len(wanted), 2) if wanted <= asked else 0
+
+    return np.array([named(key) for key in field_.keys], dtype=np.float64)
 
 
 def _spaced(key: str) -> str:

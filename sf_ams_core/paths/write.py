@@ -29,7 +29,7 @@ from .common import fresh_snapshot
 from .drafting import Draft, draft_note
 
 _NOMINEES = 6  # compared with a new statement, by closeness of words and of vectors each
-_MIN_OVERLAP = 0.5  # of a statement's terms, to be compared at all
+_MIN_OVERLAP = 0.3  # of a statement's terms, to be compared at all; a change shares little but its subject
 
 
 def remember_many(kernel: Kernel, scope: Scope, notes: Sequence[Note]) -> list[WriteOutcome]:

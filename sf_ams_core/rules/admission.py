@@ -1,14 +1,364 @@
-"""STAND-IN, to be overwritten by the text-rules helper."""
+"""What is worth keeping: the type of a statement, its importance, and why a text is turned away.
+
+A text is read clause by clause. Small talk, commands and questions fall away first; what is left is judged as a
+statement. Every table holds Chinese and English side by side; scores follow the rule function of seed 2, 4.1.
+"""
+
+from __future__ import annotations
+
+import math
+import re
 from dataclasses import dataclass
-from ..types import RefusalReason
-@dataclass(frozen=True)
+
+from ..settings import WriteSettings
+from ..types import RefusalReason, Role, Source
+from .rendering import is_injected
+from .text import EAST_ASIAN, index_terms, normalise
+
+
+@dataclass(frozen=True, slots=True)
 class Assessment:
-    type: str; importance: float; reason: object = None
-def assess(text, settings, *, type=None, source="user"):
-    if text.strip().endswith(("?","？")): return Assessment(type or "dialogue", .3, RefusalReason.QUESTION)
-    return Assessment(type or "fact", .8, None)
-def hard_refusal(text, *, max_chars):
-    if not text.strip(): return RefusalReason.BLANK
-    if len(text)>max_chars: return RefusalReason.TOO_LONG
-    return None
-def turn_importance(text, *, role, settings): return 0.0 if role!="user" else .5
+    """The type and importance (0 to 1) of a text; `reason` is set where it is not worth promoting."""
+
+    type: str
+    importance: float
+    reason: RefusalReason | None
+
+
+def _pattern(table: str) -> re.Pattern[str]:
+    """One pattern out of a table of alternatives, each line a Chinese or an English row."""
+    return re.compile("|".join(line.strip() for line in table.splitlines() if line.strip()))
+
+
+# The first that fits names the type.
+_TYPES: tuple[tuple[str, re.Pattern[str]], ...] = (
+    (
+        "meeting_note",
+        _pattern(
+            r"""
+            会议纪要|會議紀要|会议记录|會議記錄|纪要[：:]|紀要[：:]|(?:例会|周会|週會|会议|會議)上
+            \bmeeting notes?\b|\bminutes of\b|\bin (?:the|today's|our) (?:meeting|standup|stand-up|sync)\b
+            """
+        ),
+    ),
+    (
+        "deadline",
+        _pattern(
+            r"""
+            截止|最晚|不晚于|不晚於|最迟|最遲|到期|期限|限期|死线|死線|\bddl\b
+            (?:提交|交付|完成|上线|上線|交稿)(?:之前|以前)|前(?:必须|必須|要|得|需)?(?:提交|交付|完成|上线|上線|交)
+            \bdeadlines?\b|\bno later than\b|\bexpires?\b|\b(?:is|are|was|be|being) due\b|\bdue (?:on|by|in|at|date|next|this|to)\b
+            \b(?:finish|submit|deliver|hand in|complete|pay)\b.{0,40}\b(?:by|before) (?:the|next|this|[a-z]+day|[0-9])
+            """
+        ),
+    ),
+    (
+        "decision",
+        _pattern(
+            r"""
+            决定|決定|结论|結論|确认|確認|确定|確定|敲定|选定|選定|拍板|定下来|定下來|达成一致|達成一致
+            \bdeci(?:de|ded|des|ding|sion|sions)\b|\bconclu(?:ded|sion)\b|\bconfirmed\b|\bagreed (?:to|on|that)\b
+            \bsettled on\b|\bgoing with\b|\b(?:chose|opted)\b|\bmade up (?:my|our) minds?\b
+            """
+        ),
+    ),
+    (
+        "risk",
+        _pattern(
+            r"""
+            风险|風險|隐患|隱患|来不及|來不及|卡住|瓶颈|瓶頸
+            可能(?:会|會)?(?:延期|延误|延誤|失败|失敗|超支|中断|中斷|丢失|丟失)
+            \brisks?\b|\brisky\b|\bblockers?\b|\bblocked by\b|\bbottlenecks?\b
+            \b(?:might|may|could) (?:fail|slip|break|leak|be late|be delayed|run out)\b
+            """
+        ),
+    ),
+    (
+        "preference",
+        _pattern(
+            r"""
+            偏好|喜欢|喜歡|喜爱|喜愛|热爱|熱愛|最爱|最愛|爱[吃喝看听玩]|愛[吃喝看聽玩]|讨厌|討厭|不要|不[吃喝]|忌口
+            习惯|習慣|更愿意|更願意|宁愿|寧願|受不了|感兴趣|感興趣|(?:以后|以後|今后|今後|每次|总是|總是)[都也请請]?(?:用|叫|说|說|回)
+            \bprefer(?:s|red|ences?)?\b|\bfavou?rites?\b|\b(?:likes|loves|enjoys|hates|dislikes)\b|\bcan't stand\b
+            \b(?:i|we|they|who|also|really|don't|do not|doesn't|both|always) (?:like|love|enjoy|adore|hate|dislike)\b
+            \b(?:fond of|keen on|fan of|obsessed with|hooked on)\b|\b(?:always|never|do not|don't) (?:use|send|call|include|reply)\b
+            """
+        ),
+    ),
+    (
+        "goal",
+        _pattern(
+            r"""
+            目标|目標|打算|计划|計劃|立志|梦想|夢想|争取|爭取|想要?(?:成为|成為|学会|學會|考|减|減|存)
+            希望(?:能|以后|以後|将来|將來|今年|明年)|(?:准备|準備)(?:考|报|報|去|搬)
+            \bgoals?\b|\b(?:aim|plan|intend|hope|aiming|planning|hoping)s? to\b|\b(?:my|our) (?:dream|plan|resolution)\b
+            \bwants? to (?:be|become|learn|start|get|run|write|build|open|move)\b|\b(?:training|saving|studying|applying) for\b
+            \b(?:i'm|i am|we're|we are) going to\b|\bgonna\b|\bplanning (?:on|an?|my|our)\b
+            """
+        ),
+    ),
+    (
+        "action",
+        _pattern(
+            r"""
+            待办|待辦|负责|負責|跟进|跟進|(?:需要|必须|必須|得)(?:去|把|先|尽快|盡快|联系|聯繫|准备|準備|处理|處理|更新)
+            \bto-?do\b|\baction items?\b|\bfollow(?:ing)? up\b|\bresponsible for\b|\bassigned to\b
+            \b(?:i|we|he|she|they) (?:need|needs|have|has|must|should)(?: to)? (?:call|email|send|fix|update|prepare|contact|buy|book)\b
+            """
+        ),
+    ),
+    (
+        "fact",
+        _pattern(
+            r"""
+            我(?:叫|姓|是|住|家在|来自|來自|今年|养|養|毕业|畢業|出生|对|對|用)|我在[^，。]{1,12}(?:工作|上班|上学|上學|读书|讀書)
+            (?:我|我们|我們|咱们|用户|用戶|公司|他|她|它|其|的)[^，。！？]{0,12}(?:是|为|為|叫|在|有|住|姓|岁|歲|来自|來自|属于|屬於)
+            (?:名字|生日|电话|電話|地址|账号|帳號|尾号|尾號|邮箱|郵箱|身高|体重|體重)[^，。]{0,4}[是为為在：:]
+            (?:职业|職業|年龄|年齡|家乡|家鄉|爱好|愛好|学历|學歷|地点|地點|时间|時間)[^，。]{0,4}[是为為在：:]
+            \b(?:i am|i'm) (?:an?|the|from|in|at|[0-9]|allergic|vegan|vegetarian|married|single|divorced|based|born)\b
+            \bi (?:lived?|work(?:ed)?|stud(?:y|ied)|teach|own|have|had|speak|come from|grew up|was born|graduated)\b
+            \bi (?:use|used to|usually|switched|moved|started|play|run)\b
+            \b(?:my|our|his|her|their|its|[a-z]+'s)(?: [\w-]+){1,4} (?:is|are|was|were|has|lives?|works?|comes?|costs?|ends?|starts?)\b
+            \b(?:he|she|they|it|we|user|account|project|budget|server|version)(?: [\w-]+){0,3} (?:is|are|was|has|have)\b
+            \b(?:he|she|they|we|user)(?: [\w-]+){0,2} (?:lives?|works?|uses?|runs?|owns?|studies|moved)\b
+            """
+        ),
+    ),
+    (
+        "event",
+        _pattern(
+            r"""
+            昨[天晚日]|前天|刚才|剛才|刚刚|剛剛|今[天早晚]|明天|后天|後天|[上下][个個]?[周週月]|去年|周末|週末|星期|将要|將要
+            参加|參加|举行|舉行|去了|见了|見了|发生|發生|[0-9一二三四五六七八九十]月[0-9一二三四五六七八九十]{1,3}[日号號]
+            \b(?:yesterday|today|tomorrow|tonight|recently)\b|\b(?:last|next|this) (?:night|week|weekend|month|year|morning|[a-z]+day)\b
+            \b(?:days?|weeks?|months?|years?) ago\b|\b(?:i|we|he|she|they) (?:just |finally )?(?:went|met|visited|attended|joined)\b
+            \b(?:i|we|he|she|they) (?:just |finally )?(?:got|bought|won|lost|finished|saw|took|made|found|gave|ran|adopted|booked)\b
+            """
+        ),
+    ),
+)
+
+_PREFERENCE = dict(_TYPES)["preference"]
+_DECISION = dict(_TYPES)["decision"]
+_FACT_LIKE = frozenset({"fact", "deadline", "goal", "decision", "risk"})
+_FACT_IF_SPECIFIC = frozenset({"event", "action", "meeting_note"})
+_TRUSTED: tuple[Source, ...] = ("user", "system")
+_UNTRUSTED_CAP = 0.6  # what was read or generated is never more important than the least that is kept
+
+# Read one after the other and never back, longer forms before their beginnings.
+_PLEASANTRY_ZH = _pattern(
+    r"""
+    谢谢[你您]?|謝謝[你您]?|[多感]谢|[多感]謝|辛苦了?|[你您]好|早上好|早安|晚上好|晚安|再见|再見|拜拜|收到|我?(?:明白|知道|了解)
+    没问题|沒問題|不客气|不客氣|没事|沒事|没关系|沒關係|太好|太棒|真[好棒]|加油|不错|不錯|厉害|厲害|在吗|在嗎|可以|原来如此
+    [嗯哦噢好早哈嘿呵对對是行哇喔了的啦呀啊吧呢]
+    """
+)
+_PLEASANTRY_EN = _pattern(
+    r"""
+    (?:thank you|thanks|thx)(?: (?:so|very) much| a lot| again)?|hi there|hi|hello|hey there|hey|okay|ok|got it
+    sounds (?:good|great)|no (?:problem|worries)|you're welcome|(?:good)?bye|see (?:you|ya)(?: later| soon)?|take care
+    talk (?:to you )?(?:later|soon)|good (?:morning|night|evening|afternoon|luck|idea|point|job)|well done|nice to meet you
+    how are you(?: doing)?(?: today)?|have (?:fun|a (?:nice|great|good|lovely) (?:day|one|weekend|evening|night))
+    (?:so )?(?:glad|happy) to hear (?:that|it)|i (?:see|agree)|(?:me|you) too|same here|of course|for sure|my pleasure
+    that(?:'s| is| sounds) (?:so |really |very )?(?:great|cool|nice|awesome|amazing|good|true|right|wonderful)
+    al+ ?right|lo+l|(?:ha){2,9}|hm+|aw+|oh|ah|yes|yeah|yep|yup|no|nope|sure|great|cool|nice|right|awesome|wow|amazing
+    perfect|congrat(?:ulation)?s|exactly|absolutely|definitely|welcome|and|so|really|very
+    """
+)
+_PLEASANTRY = re.compile(
+    rf"[\s,，、~～:：\"”’)）-]*(?:{_PLEASANTRY_ZH.pattern}|(?:{_PLEASANTRY_EN.pattern})(?![a-z'0-9]))"
+)
+_CALLED = re.compile(r"[\s,，、~～]*(?:[^\W\d_]{1,15})?[\s~～]*$")
+_ONE_WORD = re.compile(r"[a-z]{2,15}$")
+
+_SENTENCE = re.compile(r"([。！？!?…\n]+|\.(?=\s|$))")
+_CLAUSE = re.compile(r"[，,；;]+(?![0-9])")
+_QUESTION = _pattern(
+    r"""
+    ^(?:请问|請問|想?[问問]一下|为什么|為什麼|怎[么麼样樣]|什么|什麼|[哪谁誰]|几点|幾點|多少|如何|有[没沒]有|能不能|是不是|可不可以|要不要)
+    ^(?!.*[不没沒都也忘道]).{0,12}(?:什么|什麼|哪[里裡儿兒个個]|[谁誰]|多少|几点|幾點|怎么|怎麼).{0,6}$
+    (?:什么|什麼|哪[里裡儿兒]|[谁誰]|多少|几点|幾點|怎么样|怎麼樣|怎么办|怎麼辦|[吗嗎么麼])[啊呀呢]?$|^[你您][^，。]{0,4}呢$
+    ^(?:(?:so|and|but|oh|hey) )?(?:what|how|where|who|why|which)(?:'s| is| are| do| does| did| can| should| would| was| about)\b
+    ^(?:(?:so|and|but|oh|hey) )?(?:do|does|did|is|are|can|could|would|will|should|have|has)(?:n't)? (?:you|i|we|they|it|there|that)\b
+    ^(?:i was wondering|i wonder|any (?:idea|tips|advice|suggestions))\b
+    """
+)
+# A sentence that opens so is one question to its end.
+_OPENS_QUESTION = re.compile(
+    "^(?:如果|要是|假如|请问|請問|为什么|為什麼|怎么|怎麼)"
+    r"|^(?:if|when|what|how|where|who|why|which|do|does|did|is|are|can|could|would|will|should)\b"
+)
+_COMMAND = _pattern(
+    r"""
+    ^(?:请|請|麻烦|麻煩)?[你您]?[帮幫给給替](?:我|忙|咱|一下)(?!.*了)|^(?:请|請|麻烦|麻煩)(?![问問])
+    ^(?:查|搜索?|找|翻译|翻譯|播?放|打开|打開|关闭|關閉|关掉|总结|總結|推荐|推薦|生成|解释|解釋|列出|计算|計算|写|寫|画|畫)(?:一?下|一?[个個首篇段张張]|几|幾|今天|明天)
+    ^(?:hey,? |ok,? )?(?:please|pls),? [a-z]|^(?:hey,? |please )?(?:can|could|would|will) you\b
+    ^(?:let's )?(?:check|search|look up|find|show|tell|give|open|close|play|translate|summari[sz]e|write|draft|calculate|generate) (?:me|us|an?|the|this|that|it|my|for|some|what|how|all|out)\b
+    ^(?:explain|list|set|turn|book|order|send|remind|recommend|help|convert|compare|create|make) (?:me|us|an?|the|this|that|it|my|some|what|how|all|on|off|up)\b
+    """
+)
+# A wish that is meant to last is no one-off command.
+_LASTING = _pattern(
+    r"""
+    记住|記住|记得我|記得我|以后|以後|今后|今後|从现在起|從現在起|每次|总是|總是|一直|永远|永遠|始终|始終
+    \bremember (?:that|my|i|we|this)\b|\bfrom now on\b|\balways\b|\bnever\b|\bevery time\b|\bin future\b|\bgoing forward\b
+    """
+)
+_SPECIFIC = re.compile(r"[0-9]+|[一二三四五六七八九十]+[月日号號点點岁歲年]|[《「“]|(?<=[a-z,] )[A-Z][a-z]+")
+_FIRST_PERSON = re.compile(r"[我咱]|\b(?:i|i'm|i've|i'd|i'll|my|mine|we|we're|we've|our|ours)\b")
+_LISTENER = re.compile(r"[你您]|建议|建議|\b(?:you|you're|you've|your|yours)\b")
+
+_ECHO_START = re.compile(
+    r"\s*(?:<\|im_start\|>|\[INST\]|<<SYS>>|<system>|#+ ?(?:system|instructions?)\b|system(?: prompt)?\s*[:：]"
+    r"|you are (?:an? |the )?(?:[\w-]+,? ){0,6}(?:assistant|ai|agent|chatbot|bot|language model|system|expert)\b"
+    r"|act as (?:an? |the )|你(?:现在|現在)?(?:是|将扮演|將扮演|扮演)(?:一?[个個名位款])?[^，。,.\n]{0,20}(?:助手|助理|机器人|機器人|模型|专家|專家|AI))",
+    re.IGNORECASE,
+)
+_ECHO_MARK = re.compile(
+    r"\s*(?:<\|im_start\|>|\[INST\]|<<SYS>>|you are a helpful,?(?: [\w-]+,?){0,3} assistant\b)", re.IGNORECASE
+)
+_ECHO_ORDERS = _pattern(
+    r"""
+    你(?:需要|必须|必須|应该|應該|的任务|的任務|的职责|的職責)|(?:请|請)(?:根据|根據|按照|遵守|遵循|严格|嚴格|用)|不要(?:编造|編造|回答|泄露|洩露)|规则[:：]|規則[:：]
+    \byou (?:must|should|will|need to|can only)\b|\byour (?:task|role|job|goal)\b|\b(?:respond|reply|answer) (?:in|with|only|to|the|using)\b
+    \b(?:do not|never) (?:reveal|invent|make up|mention|answer|include)\b|\b(?:instructions|guidelines|rules)\s*:|\{\{?\w+\}?\}|\bjson\b
+    """
+)
+
+
+def assess(text: str, settings: WriteSettings, *, type: str | None = None, source: Source = "user") -> Assessment:
+    """Type, importance and, where it should stay mere dialogue, the reason; a given `type` is kept."""
+    statement, dropped = _statement(text)
+    named = type or type_of(statement or text)
+    importance = _importance(statement or text, named, settings, source)
+    if not statement:
+        return Assessment(named, importance, dropped or RefusalReason.LOW_IMPORTANCE)
+    if importance < settings.write_threshold:
+        low = dropped in (None, RefusalReason.SMALL_TALK)
+        return Assessment(named, importance, RefusalReason.LOW_IMPORTANCE if low else dropped)
+    return Assessment(named, importance, None)
+
+
+def type_of(statement: str) -> str:
+    """The type of a statement by the first rule that fits; `dialogue` where none does."""
+    plain = _plain(statement)
+    return next((name for name, pattern in _TYPES if pattern.search(plain)), "dialogue")
+
+
+def hard_refusal(text: str, *, max_chars: int) -> RefusalReason | None:
+    """Why not even an explicit `remember` takes `text`; None where it may."""
+    if not text.strip():
+        return RefusalReason.BLANK
+    if len(text) > max_chars:
+        return RefusalReason.TOO_LONG
+    if is_injected(text):
+        return RefusalReason.INJECTED
+    return RefusalReason.PROMPT_ECHO if _is_prompt_echo(text) else None
+
+
+def turn_importance(text: str, *, role: Role, settings: WriteSettings) -> float:
+    """How much a turn tells about who speaks, 0 to 1: a graded mark, for ranking all turns of a dialogue.
+
+    Only what users say counts. It grows with the content words and what is specific, in the first person and of a
+    known type; what is asked, wished or said out of courtesy tells nothing.
+    """
+    if role != "user":
+        return 0.0
+    statement, _ = _statement(text[: settings.max_chars])
+    if not statement:
+        return 0.05
+    plain = _plain(statement)
+    words = {term for term in index_terms(statement) if not term.startswith("1:")}
+    # Two characters of an unspaced script are one pair and about half a word.
+    richness = 1 - math.exp(-sum(0.5 if _UNSPACED.match(word) else 1.0 for word in words) / 8)
+    score = 0.45 * richness + 0.15 * min(1.0, len(_SPECIFIC.findall(statement)) / 3)
+    score += 0.2 * bool(_FIRST_PERSON.search(plain)) + 0.2 * (type_of(statement) != "dialogue")
+    return score * (0.7 if _LISTENER.search(plain) else 1.0)
+
+
+def _importance(statement: str, type: str, settings: WriteSettings, source: Source) -> float:
+    plain, trusted = _plain(statement), source in _TRUSTED
+    score = settings.base_importance
+    if type in _FACT_LIKE or (type in _FACT_IF_SPECIFIC and _SPECIFIC.search(statement)):
+        score += settings.fact_bonus
+    if trusted and (type == "preference" or _PREFERENCE.search(plain)):
+        score += settings.preference_bonus
+    if _DECISION.search(plain):
+        score += settings.decision_bonus
+    if _size(plain) < settings.short_chars:
+        score -= settings.short_penalty
+    return min(max(score, 0.0), 1.0 if trusted else _UNTRUSTED_CAP)
+
+
+def _size(plain: str) -> int:
+    """Characters of unspaced scripts and twice the other words: four of the one say as much as two of the other."""
+    unspaced = len(_UNSPACED.findall(plain))
+    return unspaced + 2 * len(_OTHER_WORD.findall(plain))
+
+
+_UNSPACED = re.compile(f"[{EAST_ASIAN}]")
+_OTHER_WORD = re.compile(f"[^\\W_{EAST_ASIAN}]+")
+
+
+def _plain(text: str) -> str:
+    return normalise(text).replace("’", "'").strip()
+
+
+def _statement(text: str) -> tuple[str, RefusalReason | None]:
+    """What `text` states, without its small talk, commands and questions; and the weightiest of what was dropped."""
+    kept: list[str] = []
+    dropped: set[RefusalReason] = set()
+    parts = _SENTENCE.split(text)
+    for sentence, end in zip(parts[::2], [*parts[1::2], ""], strict=True):
+        clauses, reasons = _stated(sentence, asks="?" in end or "？" in end)
+        kept += [",".join(clauses)] if clauses else []
+        dropped |= reasons
+    order = (RefusalReason.COMMAND, RefusalReason.QUESTION, RefusalReason.SMALL_TALK)
+    return ". ".join(kept).strip(), next((reason for reason in order if reason in dropped), None)
+
+
+def _stated(sentence: str, *, asks: bool) -> tuple[list[str], set[RefusalReason]]:
+    plain = _plain(sentence)
+    if not plain:
+        return [], {RefusalReason.QUESTION} if asks else set()
+    if asks and _OPENS_QUESTION.search(plain) and not _is_command(plain):
+        return [], {RefusalReason.QUESTION}
+    clauses = [clause for clause in _CLAUSE.split(sentence) if clause.strip()]
+    kept: list[str] = []
+    dropped: set[RefusalReason] = set()
+    for place, clause in enumerate(clauses):
+        plain = _plain(clause)
+        # "Thanks, Caroline": the name only says to whom.
+        called = not kept and RefusalReason.SMALL_TALK in dropped and _ONE_WORD.match(plain)
+        if called or _is_small_talk(plain):
+            dropped.add(RefusalReason.SMALL_TALK)
+        elif _is_command(plain):
+            return kept, dropped | {RefusalReason.COMMAND}  # what follows belongs to it
+        elif (asks and place == len(clauses) - 1) or _QUESTION.search(plain):
+            dropped.add(RefusalReason.QUESTION)
+        else:
+            kept.append(clause)
+    return kept, dropped
+
+
+def _is_command(plain: str) -> bool:
+    return bool(_COMMAND.search(plain)) and not _LASTING.search(plain)
+
+
+def _is_small_talk(plain: str) -> bool:
+    """Whether a clause is pleasantries from end to end, up to a name that they are said to."""
+    end, found = 0, False
+    while pleasantry := _PLEASANTRY.match(plain, end):
+        end, found = pleasantry.end(), True
+    return (found and _CALLED.match(plain, end) is not None) or not any(c.isalnum() for c in plain)
+
+
+def _is_prompt_echo(text: str) -> bool:
+    head = text[:_ECHO_CHARS]
+    if _ECHO_MARK.match(head):
+        return True
+    start = _ECHO_START.match(head)
+    return start is not None and _ECHO_ORDERS.search(head.lower(), start.end()) is not None
+
+
+_ECHO_CHARS = 4_000

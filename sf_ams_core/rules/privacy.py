@@ -12,11 +12,14 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date
 from functools import lru_cache
+from itertools import accumulate
+from math import nan
 
 from ..types import Json
 from .text import fold, words
 
 _Span = tuple[int, int]
+_Check = Callable[[int, int], bool]
 _Finder = Callable[[str], Iterable[_Span]]
 
 
@@ -92,15 +95,23 @@ def _with_unique_keys(items: Iterable[tuple[str, Json]]) -> dict[str, Json]:
     return out
 
 
-def _find(text: str, finders: Iterable[tuple[str, _Finder]]) -> list[tuple[int, int, str]]:
+def _find(text: str, finders: tuple[tuple[str, _Finder], ...]) -> list[tuple[int, int, str]]:
     seen = _narrow(text)
     found: list[tuple[int, int, str]] = []
-    for kind, finder in finders:
-        spans = list(finder(seen))
-        if spans:
-            found += [(start, end, kind) for start, end in spans]
-            seen = _blank(seen, spans)
+    # A secret may hide behind the one it is glued to, so what was found is followed by another look.
+    for _ in range(_LOOKS):
+        before = len(found)
+        for kind, finder in finders:
+            spans = list(finder(seen))
+            if spans:
+                found += [(start, end, kind) for start, end in spans]
+                seen = _blank(seen, spans)
+        if len(found) == before:
+            break
     return sorted(found)
+
+
+_LOOKS = 3
 
 
 def _blank(text: str, spans: list[_Span]) -> str:
@@ -125,39 +136,46 @@ def _narrow_character(character: str) -> str:
 
 
 _DIGIT_RUN = re.compile(r"(?<![0-9A-Za-z])[0-9](?:[ -]{0,2}[0-9]){12,}(?:[ -]{0,2}[Xx])?(?![0-9A-Za-z])")
-_ID_WEIGHTS = (7, 9, 10, 5, 8, 4, 2, 1, 6, 3, 7, 9, 10, 5, 8, 4, 2)
 
 
-def _windows(text: str, lengths: tuple[int, ...], accept: Callable[[str, int, int], bool]) -> Iterator[_Span]:
-    """Spans in runs of digits, possibly spaced, that start and end where a group of digits does."""
+def _windows(text: str, lengths: tuple[int, ...], checker: Callable[[str, _Span], _Check]) -> Iterator[_Span]:
+    """Spans of so many digits, possibly spaced, that start and end where a group of digits does and pass the check.
+
+    `checker` gets the digits of a run and its span, so that what is the same for all its windows is done once.
+    """
     for run in _DIGIT_RUN.finditer(text):
-        places = [i for i in range(run.start(), run.end()) if text[i] not in " -"]
-        digits = "".join(text[i] for i in places)
-        free = run.start()
-        for first, start in enumerate(places):
-            if start < free or (first and places[first - 1] == start - 1):
-                continue
-            for last in (first + n - 1 for n in lengths if first + n <= len(places)):
-                ends_group = last + 1 == len(places) or places[last + 1] != places[last] + 1
-                if ends_group and accept(digits[first : last + 1], start, places[last] + 1):
-                    free = places[last] + 1
-                    yield start, free
+        places = [place for place in range(run.start(), run.end()) if text[place] not in " -"]
+        starts = [i for i, place in enumerate(places) if i == 0 or places[i - 1] != place - 1]
+        ends = {*starts[1:], len(places)}
+        check, free = checker("".join(text[place] for place in places), run.span()), 0
+        for first in starts:
+            for last in (first + n for n in lengths if first >= free):
+                if last in ends and check(first, last):
+                    free = last
+                    yield places[first], places[last - 1] + 1
                     break
 
 
+_RESIDENT_ID = re.compile("[1-9][0-9]{5}(?:18|19|20)[0-9]{2}[01][0-9][0-3][0-9]{4}[0-9Xx]")
+_ID_WEIGHTS = (7, 9, 10, 5, 8, 4, 2, 1, 6, 3, 7, 9, 10, 5, 8, 4, 2)  # GB 11643
+
+
 def _resident_ids(text: str) -> Iterator[_Span]:
-    return _windows(text, (18,), lambda digits, _start, _end: _is_resident_id(digits))
+    def checker(digits: str, _: _Span) -> _Check:
+        return lambda first, last: (
+            bool(_RESIDENT_ID.fullmatch(digits, first, last)) and _is_resident_id(digits[first:last])
+        )
+
+    return _windows(text, (18,), checker)
 
 
 def _is_resident_id(digits: str) -> bool:
-    if not digits[:17].isdigit():
-        return False
     try:
-        born = date(int(digits[6:10]), int(digits[10:12]), int(digits[12:14]))
+        date(int(digits[6:10]), int(digits[10:12]), int(digits[12:14]))
     except ValueError:
         return False
     total = sum(int(d) * w for d, w in zip(digits, _ID_WEIGHTS, strict=False))
-    return born.year >= 1850 and "10X98765432"[total % 11] == digits[17].upper()
+    return "10X98765432"[total % 11] == digits[17].upper()
 
 
 _CARD_WORDS = re.compile(
@@ -178,25 +196,34 @@ _ISSUERS = re.compile(  # ISO/IEC 7812 ranges with the lengths that their issuer
 
 
 def _bank_cards(text: str) -> Iterator[_Span]:
-    def accept(digits: str, start: int, end: int) -> bool:
-        if not digits.isdigit() or len(set(digits)) == 1 or not _luhn(digits):
-            return False
-        before, after = text[max(0, start - 40) : start], text[end : end + 20]
+    def checker(digits: str, run: _Span) -> _Check:
+        before, after = text[max(0, run[0] - 40) : run[0]], text[run[1] : run[1] + 20]
         card, order = _last(_CARD_WORDS, before), _last(_ORDER_WORDS, before)
-        if card != order:  # the nearer word says what the number is
-            return card > order
-        return bool(_ISSUERS.fullmatch(digits) or _CARD_WORDS.search(after))
+        if order > card:  # the nearer word says what the number is
+            return lambda _first, _last: False
+        named, luhn = card > order or bool(_CARD_WORDS.search(after)), _luhn(digits)
+        return lambda first, last: (
+            luhn(first, last)
+            and len(set(digits[first:last])) > 1
+            and (named or bool(_ISSUERS.fullmatch(digits, first, last)))
+        )
 
-    return _windows(text, (19, 18, 17, 16, 15, 14, 13), accept)
+    return _windows(text, (19, 18, 17, 16, 15, 14, 13), checker)
 
 
 def _last(pattern: re.Pattern[str], text: str) -> int:
     return max((found.end() for found in pattern.finditer(text)), default=-1)
 
 
-def _luhn(digits: str) -> bool:
-    doubled = sum(sum(divmod(2 * int(d), 10)) for d in digits[-2::-2])
-    return (doubled + sum(int(d) for d in digits[-1::-2])) % 10 == 0
+def _luhn(digits: str) -> Callable[[int, int], bool]:
+    """A test of any slice of `digits`: running sums make each one cheap, however many slices a long run has."""
+    # An X can be no part of a card, and no sum with it is a number.
+    values = [int(d) if d.isdigit() else nan for d in digits]
+    doubled = [v * 2 - 9 * (v > 4) for v in values]
+    sums = [
+        list(accumulate((doubled[i] if i % 2 == odd else v for i, v in enumerate(values)), initial=0)) for odd in (0, 1)
+    ]
+    return lambda first, last: (sums[last % 2][last] - sums[last % 2][first]) % 10 == 0
 
 
 # A label, a link and a value. The links are the words and signs that put a value after its name.
@@ -225,7 +252,8 @@ _NO_PASSWORD = words(
     """
 )
 _KEY_LABEL = re.compile(
-    r"(?:api[ _-]?key|(?:access|secret)[ _-]?key(?:[ _-](?:id|secret))?|(?<![a-z])secret|token|bearer|密钥|密鑰|秘钥|令牌)"
+    r"(?:密钥|密鑰|秘钥|令牌"
+    r"|api[ _-]?key|(?:access|secret)[ _-]?key(?:[ _-](?:id|secret))?|(?<![a-z])secret|token|bearer)"
     rf"{_LINK}(?P<value>[A-Za-z0-9_./+=~-]{{16,512}})",
     re.IGNORECASE,
 )
@@ -244,9 +272,11 @@ _EMAIL = re.compile(
     r"(?<![A-Za-z0-9._%+-])[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){0,7}\.[A-Za-z]{2,24}"
 )
 _PHONE = re.compile(
-    r"(?<![0-9A-Za-z+])(?:(?:(?:\+|00)?86[ -]?)?1[3-9][0-9](?:[0-9]{8}|[ -][0-9]{4}[ -][0-9]{4}|[0-9][ -][0-9]{3}[ -][0-9]{4})"
-    r"|\+[1-9](?:[ ().-]{0,2}[0-9]){6,14}|0[1-9][0-9]{1,2}-[1-9][0-9]{6,7}|\(?[2-9][0-9]{2}\)?[ .-][2-9][0-9]{2}[ .-][0-9]{4})"
-    r"(?![0-9A-Za-z])"
+    r"(?<![0-9A-Za-z+])(?:(?:(?:\+|00)?86[ -]?)?1[3-9][0-9]"
+    r"(?:[0-9]{8}|[ -][0-9]{4}[ -][0-9]{4}|[0-9][ -][0-9]{3}[ -][0-9]{4})"  # mobile, China
+    r"|0[1-9][0-9]{1,2}-[1-9][0-9]{6,7}"  # landline, China
+    r"|\(?[2-9][0-9]{2}\)?[ .-][2-9][0-9]{2}[ .-][0-9]{4}"  # North America
+    r"|\+[1-9](?:[ ().-]{0,2}[0-9]){6,14})(?![0-9A-Za-z])"
 )
 _DIGIT = re.compile("[0-9]")
 _CLAUSE_END = re.compile(r"\s*(?:$|[.,;!?，。；！？、\n)]|(?:and|but)\b)", re.IGNORECASE)

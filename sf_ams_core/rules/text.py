@@ -22,8 +22,8 @@ MEMORY_TAG = "sf-ams-memory"
 HAN = "\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 KANA = "\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff"
 HANGUL = "\u1100-\u11ff\u3131-\u318e\uac00-\ud7af"
-_EAST_ASIAN = HAN + KANA + HANGUL
-_SOUTH_EAST_ASIAN = "\u0e00-\u0e3e\u0e40-\u0e4e\u0e80-\u0eff\u1000-\u109f\u1780-\u17d3"
+EAST_ASIAN = HAN + KANA + HANGUL
+SOUTH_EAST_ASIAN = "\u0e00-\u0e3e\u0e40-\u0e4e\u0e80-\u0eff\u1000-\u109f\u1780-\u17d3"
 _FLAG_LETTERS = "\U0001f1e6-\U0001f1ff"
 _PICTOGRAPHS = "\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001f1e5\U0001f200-\U0001f3fa\U0001f400-\U0001faff"
 _EMOJI = "\u2190-\u21ff\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff"
@@ -39,7 +39,7 @@ def words(table: str) -> frozenset[str]:
     return frozenset(table.split())
 
 
-_ENGLISH_STOP_WORDS = words(
+STOP_WORDS = words(
     """
     a about above after again all also am an and any are as at be because been before being below between both but
     by ca can could did do does doing done down during each either else ever every few for from further get gets
@@ -187,14 +187,14 @@ def _cached_terms(word: str) -> tuple[str, ...]:
 
 def _cut_word(word: str) -> tuple[str, ...]:
     if word.isalpha():
-        return () if word in _ENGLISH_STOP_WORDS else (stem(word)[:_MAX_TERM_CHARS],)
+        return () if word in STOP_WORDS else (stem(word)[:_MAX_TERM_CHARS],)
     word = _CONTRACTION.sub("", word).replace(",", "")
     parts = _JOINTS.split(word)
     if not _IDENTIFYING.search(word):
-        return tuple(stem(part)[:_MAX_TERM_CHARS] for part in parts if part and part not in _ENGLISH_STOP_WORDS)
+        return tuple(stem(part)[:_MAX_TERM_CHARS] for part in parts if part and part not in STOP_WORDS)
     # `v2.3` is found as v2.3, 2.3 and v2; `prj-2024` as prj-2024, prj and 2024.
     parts += [_LETTERS_BEFORE_DIGIT.sub("", word)] + [run for part in parts for run in _LETTERS_OR_DIGITS.findall(part)]
-    kept = [stem(part) for part in parts if len(part) > 1 and part not in _ENGLISH_STOP_WORDS]
+    kept = [stem(part) for part in parts if len(part) > 1 and part not in STOP_WORDS]
     return tuple(dict.fromkeys(term[:_MAX_TERM_CHARS] for term in [word, *kept]))
 
 
@@ -262,7 +262,7 @@ def _number(found: str) -> str:
     return digits if digits.isdigit() and len(digits) > 6 else plain  # dates and telephone numbers, dashed or not
 
 
-_LATIN = f"[^\\W_{_EAST_ASIAN}{_SOUTH_EAST_ASIAN}]"
+_LATIN = f"[^\\W_{EAST_ASIAN}{SOUTH_EAST_ASIAN}]"
 _TOKEN = re.compile(f"{_LATIN}+(?:(?:[-._:/]|(?<=\\d),(?=\\d)){_LATIN}+)*")
 _DIGIT = re.compile(r"\d")
 _DECIMAL = re.compile(r"\d+\.\d+$")
@@ -291,10 +291,10 @@ _NEGATION = re.compile(
 
 
 @cache
-def _marks() -> str:
+def marks() -> str:
     """The combining marks of all scripts as the inside of a character class; variation selectors are none."""
-    marks = [c for c in map(chr, range(0x300, 0x1F000)) if unicodedata.category(c) in ("Mn", "Mc")]
-    kept = [c for c in marks if not "\ufe00" <= c <= "\ufe0f" and c != "\u034f"]
+    found = [c for c in map(chr, range(0x300, 0x1F000)) if unicodedata.category(c) in ("Mn", "Mc")]
+    kept = [c for c in found if not "\ufe00" <= c <= "\ufe0f" and c != "\u034f"]
     ranges: list[list[str]] = []
     for mark in kept:
         if ranges and ord(mark) == ord(ranges[-1][1]) + 1:
@@ -306,22 +306,22 @@ def _marks() -> str:
 
 @cache
 def _scanner() -> re.Pattern[str]:
-    letter = f"[^\\W_{_EAST_ASIAN}{_SOUTH_EAST_ASIAN}]"
+    letter = f"[^\\W_{EAST_ASIAN}{SOUTH_EAST_ASIAN}]"
     # Each repetition starts on a character that the one before cannot take: linear on any text.
-    word = f"{letter}+(?:[{_marks()}]+{letter}*)*"
+    word = f"{letter}+(?:[{marks()}]+{letter}*)*"
     joint = r"(?:[-._@:/'’&]|(?<=\d),(?=\d{3}(?!\d)))"
     return re.compile(
         f"(?P<word>{word}(?:{joint}{word})*(?:(?<=\\b[a-z])(?:\\+\\+|#))?)"
-        f"|(?P<unspaced>[{_EAST_ASIAN}]+)|(?P<clusters>[{_SOUTH_EAST_ASIAN}]+)"
+        f"|(?P<unspaced>[{EAST_ASIAN}]+)|(?P<clusters>[{SOUTH_EAST_ASIAN}]+)"
         f"|(?P<emoji>[{_FLAG_LETTERS}]{{2}}|[{_PICTOGRAPHS}])"
     )
 
 
 @cache
 def _clusters() -> re.Pattern[str]:
-    return re.compile(f".[{_marks()}]*")
+    return re.compile(f".[{marks()}]*")
 
 
 @cache
 def _separators() -> re.Pattern[str]:
-    return re.compile(f"(?:[^\\w{_marks()}]|_)+")
+    return re.compile(f"(?:[^\\w{marks()}]|_)+")

@@ -189,7 +189,7 @@ def matching(
     return [(row.seq, memory_of(row, reader.scope)) for row in reader.rows(statement)]
 
 
-def candidates(reader: Reader, filters: Filters, now: datetime) -> Sequence[Any]:
+def candidates(reader: Reader | Writer, filters: Filters, now: datetime) -> Sequence[Any]:
     """Rows (seq, importance, said_at, last_accessed_at, key) of what a recall may rank, in order of arrival."""
     m = memories.c
     return reader.rows(

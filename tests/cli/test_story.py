@@ -5,7 +5,8 @@ from itertools import pairwise
 
 import pytest
 
-from sf_ams_core.cli.loopback import ChatRequest, memory_assistant
+from sf_ams_core.cli.assistant import memory_assistant
+from sf_ams_core.cli.protocol import ChatRequest
 from sf_ams_core.cli.story import FIRST_DAY, SEQUEL, STORY, Beat
 from sf_ams_core.rules.text import MEMORY_HEADER_EN, MEMORY_TAG, language
 

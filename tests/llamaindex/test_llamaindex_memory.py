@@ -6,18 +6,20 @@ import copy
 import json
 import pickle
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 import pytest
-from conftest import ANN, texts
 from llama_index.core.base.llms.types import ChatMessage, ImageBlock, MessageRole, TextBlock, ToolCallBlock
 from llama_index.core.llms import MockLLM
 from llama_index.core.workflow import JsonSerializer
+from llamaindex_support import ANN, texts
 
 from sf_ams_core.engine import MemoryEngine
 from sf_ams_core.errors import InvalidInput, NotFound
+from sf_ams_core.registry import resolve_engine
 from sf_ams_core.rules.tokens import count_tokens
 from sf_ams_core.types import Scope, Turn
 from sf_ams_llamaindex import SFAMSMemory, register_engine
@@ -59,10 +61,10 @@ def memory(engine: MemoryEngine) -> SFAMSMemory:
 
 
 @pytest.fixture
-def remembered(engine: MemoryEngine, memory: SFAMSMemory) -> Iterator[SFAMSMemory]:
+def remembered(engine: MemoryEngine, memory: SFAMSMemory) -> SFAMSMemory:
     """A memory in whose scope an earlier session told the favourite editor."""
     engine.add_turns(ANN, "before", [Turn("user", EDITOR)])
-    yield memory
+    return memory
 
 
 def test_an_empty_memory_gives_no_messages(memory: SFAMSMemory) -> None:
@@ -79,6 +81,15 @@ def test_what_is_remembered_leads_the_chat(remembered: SFAMSMemory) -> None:
     assert first.role == MessageRole.SYSTEM
     assert "Helix" in (first.content or "")
     assert second == user(QUESTION)
+
+
+def test_a_chinese_chat_gets_a_chinese_block(engine: MemoryEngine, memory: SFAMSMemory) -> None:
+    """What was said in Chinese is recalled by a Chinese question, under a Chinese heading."""
+    engine.add_turns(ANN, "before", [Turn("user", "我最喜欢的编辑器是 Helix。")])
+    memory.put(user("我最喜欢哪个编辑器？"))
+    block = memory.get()[0].content or ""
+    assert "Helix" in block
+    assert "以下是关于用户的记忆片段" in block
 
 
 async def test_the_async_twins_do_the_same(remembered: SFAMSMemory) -> None:
@@ -99,6 +110,11 @@ def test_the_input_is_the_question(remembered: SFAMSMemory) -> None:
     given = remembered.get(input=QUESTION)
     assert [is_injected(message) for message in given] == [True, False]
     assert texts(remembered.get_all()) == [("user", "Hello there, what a day.")]
+
+
+def test_the_input_may_be_a_message(remembered: SFAMSMemory) -> None:
+    """A host that hands over a message instead of its words asks the same."""
+    assert remembered.get(input=user(QUESTION)) == remembered.get(input=QUESTION) != []
 
 
 @pytest.mark.parametrize("blank", ["", "  ", None])
@@ -181,8 +197,10 @@ def test_a_reset_empties_the_view_and_keeps_the_memories(engine: MemoryEngine, m
 def test_users_sessions_and_tenants_are_apart(engine: MemoryEngine, remembered: SFAMSMemory) -> None:
     """Another user, tenant or namespace recalls nothing of this one, and another session sees no messages of it."""
     remembered.put(user(QUESTION))
-    for ids in ({"user_id": "bob"}, {"user_id": "ann", "tenant_id": "t2"}, {"user_id": "ann", "namespace": "n2"}):
-        other = SFAMSMemory.from_defaults(engine, session_id="now", **ids)
+    for scope in (Scope("default", "bob"), Scope("t2", "ann"), Scope("default", "ann", "n2")):
+        other = SFAMSMemory.from_defaults(
+            engine, session_id="now", user_id=scope.user, tenant_id=scope.tenant, namespace=scope.namespace
+        )
         assert other.get(input=QUESTION) == []
     same_user = SFAMSMemory.from_defaults(engine, session_id="other", user_id="ann")
     assert same_user.get_all() == []
@@ -367,8 +385,7 @@ def test_a_memory_keeps_its_engine_alive(path: Path) -> None:
     twin = copy.deepcopy(memory)
     del memory
     assert twin.get_all() == [user("hello")]
-    engine = twin._engine()
-    engine.close()
+    resolve_engine(twin.engine_ref).close()
 
 
 @pytest.mark.parametrize(
@@ -376,7 +393,7 @@ def test_a_memory_keeps_its_engine_alive(path: Path) -> None:
     [{"session_id": " "}, {"user_id": ""}, {"tenant_id": "\x00"}, {"namespace": "x" * 300}, {"user_id": None}],
     ids=["session", "user", "tenant", "namespace", "none"],
 )
-def test_unusable_ids_are_refused(engine: MemoryEngine, ids: dict[str, str]) -> None:
+def test_unusable_ids_are_refused(engine: MemoryEngine, ids: dict[str, Any]) -> None:
     """A blank, over-long or missing id is misuse and named at once."""
     with pytest.raises(InvalidInput, match=re.compile("session|user|tenant|namespace")):
         SFAMSMemory.from_defaults(engine, **({"session_id": "s", "user_id": "ann"} | ids))

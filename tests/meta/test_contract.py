@@ -22,7 +22,8 @@ SIGNATURES = {
     "restore": "scope, ids",
     "erase": "scope, *, ids, identifier, also_similar, everything",
     "get": "scope, id",
-    "list": "scope, *, types, min_importance, since, until, entities, metadata, session, include, visible, turns, as_of",
+    "list": "scope, *, types, min_importance, since, until, entities, metadata, session, include, visible, turns, "
+    "as_of",
     "turns": "scope, session",
     "history": "scope, id",
     "stats": "scope",
@@ -104,7 +105,7 @@ def test_every_public_verb_is_pinned():
         for name, value in vars(MemoryEngine).items()
         if not name.startswith("_") and inspect.isfunction(value) and not inspect.iscoroutinefunction(value)
     }
-    assert public == set(SIGNATURES) | {"conversation"}
+    assert public == set(SIGNATURES) | {"conversation", "working"}
 
 
 @pytest.mark.parametrize("verb", ["set", "get", "all", "delete", "clear"])
