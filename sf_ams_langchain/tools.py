@@ -45,7 +45,11 @@ class SaveMemory(BaseModel):
     content: str = Field(description="The statement, in one or two sentences.")
     type: _Kind | None = Field(None, description="Its kind; left out, it is worked out from the words.")
     importance: float | None = Field(
-        None, ge=0, le=1, description="From 0 (trivial) to 1 (vital); left out, it is worked out from the words."
+        None,
+        ge=0,
+        le=1,
+        description="From 0 (trivial) to 1 (vital), 0.8 for what the user asks to remember; left out, it is worked out "
+        "from the words, and what weighs little is refused.",
     )
 
 

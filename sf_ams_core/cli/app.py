@@ -15,6 +15,8 @@ from rich.console import Console
 
 from ..errors import SFAMSError
 from .bench import bench
+from .chat import chat
+from .demo import demo
 from .inspect import health, recall, stats
 from .replay import replay
 
@@ -44,5 +46,5 @@ def plainly(command: Callable[_P, _R]) -> Callable[_P, _R]:
     return run
 
 
-for _command in (recall, stats, health, replay, bench):
+for _command in (demo, chat, recall, stats, health, replay, bench):
     app.command()(plainly(_command))

@@ -63,8 +63,9 @@ _ANSWERS = tuple(
 )
 # Values of which one takes the place of another of its kind.
 _VALUE = re.compile(
-    rf"(?P<date>\d{{4}}-\d\d-\d\d|\b\d{{1,2}}(?:st|nd|rd|th)? {_MONTH}|\b{_MONTH} \d{{1,2}}\b|\d{{1,2}}月\d{{1,2}}[日号]?)"
-    rf"|(?P<time>\b(?:\d{{1,2}}:\d\d|{_HOUR} o'clock)|[早晚]?[上午下]?午?[\d一二三四五六七八九十]{{1,3}}点半?)"
+    rf"(?P<date>\d{{4}}-\d\d-\d\d|\b\d{{1,2}}(?:st|nd|rd|th)? {_MONTH}|\b{_MONTH} \d{{1,2}}\b"
+    r"|\d{1,2}月\d{1,2}[日号]?)"
+    rf"|(?P<time>\b(?:\d{{1,2}}:\d\d|{_HOUR} o'clock)|[早晚]?[上下]?午?[\d一二三四五六七八九十]{{1,3}}点半?)"
     r"|(?P<weekday>\b(?:mon|tues|wednes|thurs|fri|satur|sun)day|(?:星期|周)[一二三四五六日天])",
     re.IGNORECASE,
 )
@@ -297,13 +298,10 @@ def _news(request: ChatRequest, asked: str, lines: Sequence[_Line]) -> ToolCall 
 
 
 def _restated(old: str, news: str) -> str | None:
-    """The old statement with the date or time of the news; None where they do not both have one."""
-    before = {match.lastgroup: match for match in _VALUE.finditer(old)}
-    after = next((match for match in _VALUE.finditer(news) if match.lastgroup in before), None)
-    if after is None:
-        return None
-    start, end = before[after.lastgroup].span()
-    return old[:start] + after[0] + old[end:]
+    """The old statement with the date or time that the news ends on; None where they do not both have one."""
+    new = {match.lastgroup: match[0] for match in _VALUE.finditer(news)}
+    value = next((match for match in _VALUE.finditer(old) if match.lastgroup in new), None)
+    return old[: value.start()] + new[value.lastgroup] + old[value.end() :] if value else None
 
 
 def _call(request: ChatRequest, name: str, values: tuple[str, ...]) -> ToolCall:

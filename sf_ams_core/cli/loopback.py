@@ -30,7 +30,6 @@ from .protocol import (
     Message,
     Responder,
     ToolCall,
-    calls_of,
     dumps,
     mapping,
     parse,
@@ -135,8 +134,7 @@ class LoopbackServer:
         return completion.body()
 
     def _usage(self, request: ChatRequest, reply: ChatReply) -> Json:
-        calls = [dumps(call) for message in request.messages for call in calls_of(message)]
-        prompt = sum(map(self._count, [*map(text_of, request.messages), *calls, *map(dumps, request.tools)]))
+        prompt = request.tokens(self._count)
         said = [reply.content or "", *(call.name + dumps(call.arguments) for call in reply.tool_calls)]
         completion = sum(map(self._count, said))
         with self._lock:

@@ -47,6 +47,15 @@ class ChatRequest:
         functions = (mapping(tool.get("function")) for tool in self.tools)
         return next((function for function in functions if function.get("name") == name), None)
 
+    def tokens(self, count: Callable[[str], int]) -> int:
+        """The tokens of texts, calls and offered tools, each by `count`."""
+        calls = [dumps(call) for message in self.messages for call in calls_of(message)]
+        return sum(map(count, [*map(text_of, self.messages), *calls])) + self.tool_tokens(count)
+
+    def tool_tokens(self, count: Callable[[str], int]) -> int:
+        """The tokens of the descriptions of the offered tools alone."""
+        return sum(count(dumps(tool)) for tool in self.tools)
+
 
 Responder: TypeAlias = Callable[[ChatRequest], ChatReply]
 

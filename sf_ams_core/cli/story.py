@@ -28,6 +28,11 @@ class Beat:
     expect: tuple[str, ...] = ()
     avoid: tuple[str, ...] = ()
 
+    @property
+    def trifle(self) -> bool:
+        """Whether nothing depends on it: small talk, and the news of a stand-up."""
+        return self.kind == "chat" or self.text.startswith("Stand-up:")
+
     def accepts(self, answer: str) -> bool:
         """Whether an answer says what it must and nothing that is out of date; case does not matter."""
         said = answer.casefold()
@@ -39,6 +44,8 @@ def _holds(said: str, alternatives: str) -> bool:
 
 
 FIRST_DAY = date(2026, 10, 12)  # a Monday
+FORGET_BEFORE = "last-week"  # the session in whose night before the memory is cleaned up
+ERASED = "王磊"  # who leaves in the end and asks to be erased
 _UNKNOWN = "don't know|不知道"
 _OLD_DEMO = "27 October|October 27|10月27"
 _NEW_DEMO = "1 November|November 1|11月1"

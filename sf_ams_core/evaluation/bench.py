@@ -225,18 +225,32 @@ _WORDS = {
 }
 _PATTERNS = {
     "en": (
-        "{who} {deed} the {colour} {what} in the {where} on {day}, it was number {number}.",
-        "My friend {who} moved to {city} and keeps a {colour} {what} near the {where}, flat {number}.",
-        "I decided to take the {what} to {city} on {day}; {who} waits at the {where} at gate {number}.",
-        "The meeting with {who} about the {what} is on {day} in {city}, room {number}.",
-        "I prefer the {colour} {what} over the others because {who} {deed} it {number} days ago.",
+        "{who} {deed} a {colour} {what} after breakfast and showed it around.",
+        "Have you ever been to {city}? {who} says the {where} there is worth the trip.",
+        "We walked past the {where} for {number} minutes before anybody noticed the {what}.",
+        "No idea what to cook tonight, maybe something {who} brought back from {city}.",
+        "Thanks for the tip about the {what}, I ordered it for {day}.",
+        "{who} called from {city} and talked about nothing but a {colour} {what}.",
+        "It rained all {day}, so the {where} was full and the {what} stayed dry by luck.",
+        "I started reading a novel set in {city}; page {number} has a scene in a {where}.",
+        "Somebody left a {what} behind. Could it belong to {who}?",
+        "I prefer travelling light: one {what}, one {colour} scarf and {number} euros.",
+        "On {day} I decided to learn how a {what} is made, and {who} wants to join.",
+        "The train from {city} had {number} coaches and every one of them smelled of paint.",
     ),
     "zh": (
-        "{day}{who}在{where}{deed}那个{colour}的{what}，编号是{number}。",
-        "我朋友{who}搬到{city}去了，{where}旁边放着{colour}的{what}，门牌{number}号。",
-        "我决定{day}带着{what}去{city}，{who}在{where}的{number}号门口等我。",
-        "和{who}讨论{what}的会议定在{day}，地点{city}，{number}号房间。",
-        "比起别的我更喜欢{colour}的{what}，因为{who}{number}天前{deed}它。",
+        "{who}吃完早饭{deed}一个{colour}的{what}，还给大家看了。",
+        "你去过{city}吗？{who}说那边的{where}值得专门跑一趟。",
+        "我们在{where}走了{number}分钟，才有人注意到那个{what}。",
+        "今晚不知道做什么菜，要不试试{who}从{city}带回来的那种。",
+        "谢谢你推荐的{what}，我已经下单了，{day}应该能到。",
+        "{who}从{city}打电话来，聊的全是{colour}的{what}。",
+        "{day}下了一整天雨，{where}里挤满了人，幸好{what}没湿。",
+        "我开始看一本写{city}的小说，第{number}页有一段发生在{where}。",
+        "有人落下了一个{what}，会不会是{who}的？",
+        "我喜欢轻装出门：一个{what}，一条{colour}围巾，再加{number}块钱。",
+        "{day}我决定去学{what}是怎么做的，{who}也想一起来。",
+        "从{city}开来的火车有{number}节车厢，每一节都有股油漆味。",
     ),
 }
 _QUESTIONS = {
@@ -246,11 +260,11 @@ _QUESTIONS = {
 
 
 def _conversation(draw: random.Random, count: int) -> list[Turn]:
-    """Made-up talk, every other pair of turns in Chinese; a running number keeps every sentence its own."""
+    """Made-up talk, every other pair of turns in Chinese."""
     return [
         Turn(
             "user" if number % 2 == 0 else "assistant",
-            _sentence(draw, _language(number // 2), number),
+            _sentence(draw, _language(number // 2)),
             id=f"t{number}",
             at=_START + timedelta(minutes=number),
         )
@@ -258,8 +272,8 @@ def _conversation(draw: random.Random, count: int) -> list[Turn]:
     ]
 
 
-def _sentence(draw: random.Random, language: str, number: int) -> str:
-    return draw.choice(_PATTERNS[language]).format(number=number, **_draw_words(draw, language))
+def _sentence(draw: random.Random, language: str) -> str:
+    return draw.choice(_PATTERNS[language]).format(number=draw.randint(2, 99), **_draw_words(draw, language))
 
 
 def _question(number: int) -> str:

@@ -30,13 +30,23 @@ def _pattern(table: str) -> re.Pattern[str]:
     return re.compile("|".join(line.strip() for line in table.splitlines() if line.strip()))
 
 
+# The tables are written in simplified characters; traditional ones are read as these.
+_SIMPLIFIED = str.maketrans(
+    "會議紀錄週遲線決結論確認選達風險隱來頸誤敗斷丟歡愛熱聽討厭習慣願寧興後總請說標計劃夢爭準備學減將報辦負責進須盡聯繫處養畢"
+    "業對讀書幾個隻條輛臺們戶歲屬於電話號帳郵體職齡鄉歷點時間為剛見發舉參謝問題沒關係厲嗎這麼誰裡兒樣煩幫給譯開閉薦釋寫畫張記"
+    "遠從現應該據編規則還讓機專買當難錯擔與無嚴洩",
+    "会议纪录周迟线决结论确认选达风险隐来颈误败断丢欢爱热听讨厌习惯愿宁兴后总请说标计划梦争准备学减将报办负责进须尽联系处养毕"
+    "业对读书几个只条辆台们户岁属于电话号账邮体职龄乡历点时间为刚见发举参谢问题没关系厉吗这么谁里儿样烦帮给译开闭荐释写画张记"
+    "远从现应该据编规则还让机专买当难错担与无严泄",
+)
+
 # The first that fits names the type.
 _TYPES: tuple[tuple[str, re.Pattern[str]], ...] = (
     (
         "meeting_note",
         _pattern(
             r"""
-            会议纪要|會議紀要|会议记录|會議記錄|纪要[：:]|紀要[：:]|(?:例会|周会|週會|会议|會議)上
+            会议纪要|会议记录|纪要[：:]|(?:例会|周会|会议)上
             \bmeeting notes?\b|\bminutes of\b|\bin (?:the|today's|our) (?:meeting|standup|stand-up|sync)\b
             """
         ),
@@ -45,9 +55,10 @@ _TYPES: tuple[tuple[str, re.Pattern[str]], ...] = (
         "deadline",
         _pattern(
             r"""
-            截止|最晚|不晚于|不晚於|最迟|最遲|到期|期限|限期|死线|死線|\bddl\b
-            (?:提交|交付|完成|上线|上線|交稿)(?:之前|以前)|前(?:必须|必須|要|得|需)?(?:提交|交付|完成|上线|上線|交)
-            \bdeadlines?\b|\bno later than\b|\bexpires?\b|\b(?:is|are|was|be|being) due\b|\bdue (?:on|by|in|at|date|next|this|to)\b
+            截止|最晚|不晚于|最迟|到期|期限|限期|死线|\bddl\b
+            (?:提交|交付|完成|上线|交稿)(?:之前|以前)|前(?:必须|要|得|需)?(?:提交|交付|完成|上线|交)
+            \bdeadlines?\b|\bno later than\b|\bexpires?\b
+            \b(?:is|are|was|be|being) due\b|\bdue (?:on|by|in|at|date|next|this|to)\b
             \b(?:finish|submit|deliver|hand in|complete|pay)\b.{0,40}\b(?:by|before) (?:the|next|this|[a-z]+day|[0-9])
             """
         ),
@@ -56,8 +67,8 @@ _TYPES: tuple[tuple[str, re.Pattern[str]], ...] = (
         "decision",
         _pattern(
             r"""
-            决定|決定|结论|結論|确认|確認|确定|確定|敲定|选定|選定|拍板|定下来|定下來|达成一致|達成一致
-            \bdeci(?:de|ded|des|ding|sion|sions)\b|\bconclu(?:ded|sion)\b|\bconfirmed\b|\bagreed (?:to|on|that)\b
+            决定|结论|确认|确定|敲定|选定|拍板|定下来|达成一致
+            \bdeci(?:ded|sions?)\b|\bconclu(?:ded|sion)\b|\bconfirmed\b|\bagreed (?:to|on|that)\b
             \bsettled on\b|\bgoing with\b|\b(?:chose|opted)\b|\bmade up (?:my|our) minds?\b
             """
         ),
@@ -66,8 +77,8 @@ _TYPES: tuple[tuple[str, re.Pattern[str]], ...] = (
         "risk",
         _pattern(
             r"""
-            风险|風險|隐患|隱患|来不及|來不及|卡住|瓶颈|瓶頸
-            可能(?:会|會)?(?:延期|延误|延誤|失败|失敗|超支|中断|中斷|丢失|丟失)
+            风险|隐患|来不及|卡住|瓶颈
+            可能会?(?:延期|延误|失败|超支|中断|丢失)
             \brisks?\b|\brisky\b|\bblockers?\b|\bblocked by\b|\bbottlenecks?\b
             \b(?:might|may|could) (?:fail|slip|break|leak|be late|be delayed|run out)\b
             """
@@ -77,11 +88,12 @@ _TYPES: tuple[tuple[str, re.Pattern[str]], ...] = (
         "preference",
         _pattern(
             r"""
-            偏好|喜欢|喜歡|喜爱|喜愛|热爱|熱愛|最爱|最愛|爱[吃喝看听玩]|愛[吃喝看聽玩]|讨厌|討厭|不要|不[吃喝]|忌口
-            习惯|習慣|更愿意|更願意|宁愿|寧願|受不了|感兴趣|感興趣|(?:以后|以後|今后|今後|每次|总是|總是)[都也请請]?(?:用|叫|说|說|回)
+            偏好|喜欢|喜爱|热爱|最爱|爱[吃喝看听玩]|讨厌|不要|不[吃喝]|忌口
+            习惯|更愿意|宁愿|受不了|感兴趣|(?:以后|今后|每次|总是)[都也请]?(?:用|叫|说|回)
             \bprefer(?:s|red|ences?)?\b|\bfavou?rites?\b|\b(?:likes|loves|enjoys|hates|dislikes)\b|\bcan't stand\b
             \b(?:i|we|they|who|also|really|don't|do not|doesn't|both|always) (?:like|love|enjoy|adore|hate|dislike)\b
-            \b(?:fond of|keen on|fan of|obsessed with|hooked on)\b|\b(?:always|never|do not|don't) (?:use|send|call|include|reply)\b
+            \b(?:fond of|keen on|fan of|obsessed with|hooked on)\b
+            (?:^|[.,] )(?:please |pls )?(?:always|never|do not|don't|from now on,?) [a-z]
             """
         ),
     ),
@@ -89,10 +101,11 @@ _TYPES: tuple[tuple[str, re.Pattern[str]], ...] = (
         "goal",
         _pattern(
             r"""
-            目标|目標|打算|计划|計劃|立志|梦想|夢想|争取|爭取|想要?(?:成为|成為|学会|學會|考|减|減|存)
-            希望(?:能|以后|以後|将来|將來|今年|明年)|(?:准备|準備)(?:考|报|報|去|搬)
+            目标|打算|计划|立志|梦想|争取|想要?(?:成为|学会|考|减|存)
+            希望(?:能|以后|将来|今年|明年)|准备(?:考|报|去|搬)
             \bgoals?\b|\b(?:aim|plan|intend|hope|aiming|planning|hoping)s? to\b|\b(?:my|our) (?:dream|plan|resolution)\b
-            \bwants? to (?:be|become|learn|start|get|run|write|build|open|move)\b|\b(?:training|saving|studying|applying) for\b
+            \bwants? to (?:be|become|learn|start|get|run|write|build|open|move)\b
+            \b(?:training|saving|studying|applying) for\b
             \b(?:i'm|i am|we're|we are) going to\b|\bgonna\b|\bplanning (?:on|an?|my|our)\b
             """
         ),
@@ -101,9 +114,9 @@ _TYPES: tuple[tuple[str, re.Pattern[str]], ...] = (
         "action",
         _pattern(
             r"""
-            待办|待辦|负责|負責|跟进|跟進|(?:需要|必须|必須|得)(?:去|把|先|尽快|盡快|联系|聯繫|准备|準備|处理|處理|更新)
+            待办|负责|跟进|(?:需要|必须|得)(?:去|把|先|尽快|联系|准备|处理|更新)
             \bto-?do\b|\baction items?\b|\bfollow(?:ing)? up\b|\bresponsible for\b|\bassigned to\b
-            \b(?:i|we|he|she|they) (?:need|needs|have|has|must|should)(?: to)? (?:call|email|send|fix|update|prepare|contact|buy|book)\b
+            \b(?:i|we|he|she|they) (?:needs? to|ha(?:ve|s) to|must|should) (?:call|email|send|fix|contact|buy)\b
             """
         ),
     ),
@@ -111,14 +124,16 @@ _TYPES: tuple[tuple[str, re.Pattern[str]], ...] = (
         "fact",
         _pattern(
             r"""
-            我(?:叫|姓|是|住|家在|来自|來自|今年|养|養|毕业|畢業|出生|对|對|用)|我在[^，。]{1,12}(?:工作|上班|上学|上學|读书|讀書)
-            (?:我|我们|我們|咱们|用户|用戶|公司|他|她|它|其|的)[^，。！？]{0,12}(?:是|为|為|叫|在|有|住|姓|岁|歲|来自|來自|属于|屬於)
-            (?:名字|生日|电话|電話|地址|账号|帳號|尾号|尾號|邮箱|郵箱|身高|体重|體重)[^，。]{0,4}[是为為在：:]
-            (?:职业|職業|年龄|年齡|家乡|家鄉|爱好|愛好|学历|學歷|地点|地點|时间|時間)[^，。]{0,4}[是为為在：:]
+            我(?:叫|姓|是|住|家在|来自|今年|养|毕业|出生|对|用|每[天周])
+            我在[^，。]{1,12}(?:工作|上班|上学|读书)|有[一二两兩三四五六七八九十0-9几]+[个只位名条辆套台]
+            (?:我|们|公司|用户|[他她它其的])[^，。！？不]{0,12}(?:是(?![否不很非])|叫|住|姓|岁|来自|属于|位于)
+            (?:名字|生日|电话|地址|账号|尾号|邮箱|身高|体重)[^，。]{0,4}[是为在：:]
+            (?:职业|年龄|家乡|爱好|学历|地点|时间)[^，。]{0,4}[是为在：:]
             \b(?:i am|i'm) (?:an?|the|from|in|at|[0-9]|allergic|vegan|vegetarian|married|single|divorced|based|born)\b
+            \b(?:i|we)'ve got\b
             \bi (?:lived?|work(?:ed)?|stud(?:y|ied)|teach|own|have|had|speak|come from|grew up|was born|graduated)\b
             \bi (?:use|used to|usually|switched|moved|started|play|run)\b
-            \b(?:my|our|his|her|their|its|[a-z]+'s)(?: [\w-]+){1,4} (?:is|are|was|were|has|lives?|works?|comes?|costs?|ends?|starts?)\b
+            \b(?:my|our|his|her|their|its|[a-z]+'s)(?: [\w-]+){1,4} (?:is|are|was|were|has|lives?|works?|costs?|ends?)\b
             \b(?:he|she|they|it|we|user|account|project|budget|server|version)(?: [\w-]+){0,3} (?:is|are|was|has|have)\b
             \b(?:he|she|they|we|user)(?: [\w-]+){0,2} (?:lives?|works?|uses?|runs?|owns?|studies|moved)\b
             """
@@ -128,11 +143,14 @@ _TYPES: tuple[tuple[str, re.Pattern[str]], ...] = (
         "event",
         _pattern(
             r"""
-            昨[天晚日]|前天|刚才|剛才|刚刚|剛剛|今[天早晚]|明天|后天|後天|[上下][个個]?[周週月]|去年|周末|週末|星期|将要|將要
-            参加|參加|举行|舉行|去了|见了|見了|发生|發生|[0-9一二三四五六七八九十]月[0-9一二三四五六七八九十]{1,3}[日号號]
-            \b(?:yesterday|today|tomorrow|tonight|recently)\b|\b(?:last|next|this) (?:night|week|weekend|month|year|morning|[a-z]+day)\b
-            \b(?:days?|weeks?|months?|years?) ago\b|\b(?:i|we|he|she|they) (?:just |finally )?(?:went|met|visited|attended|joined)\b
-            \b(?:i|we|he|she|they) (?:just |finally )?(?:got|bought|won|lost|finished|saw|took|made|found|gave|ran|adopted|booked)\b
+            昨[天晚日]|前天|刚才|刚刚|今[天早晚]|明天|后天|[上下]个?[周月]|去年|周末|星期|将要
+            参加|举行|去了|见了|发生|[0-9一二三四五六七八九十]月[0-9一二三四五六七八九十]{1,3}[日号]
+            \b(?:yesterday|today|tomorrow|tonight|recently)\b
+            \b(?:last|next|this) (?:night|week|weekend|month|year|morning|[a-z]+day)\b
+            \b(?:i|we)(?:'ve| have) (?:just |finally |already )?(?!been\b|got\b)[a-z]{2,}(?:ed|en|ght|pt|ne|de)\b
+            \b(?:days?|weeks?|months?|years?) ago\b
+            \b(?:i|we|he|she|they) (?:just |finally )?(?:went|met|visited|attended|joined)\b
+            \b(?:i|we|he|she|they) (?:just |finally )?(?:got|bought|won|lost|finished|saw|took|made|found|gave|ran)\b
             """
         ),
     ),
@@ -148,16 +166,17 @@ _UNTRUSTED_CAP = 0.6  # what was read or generated is never more important than 
 # Read one after the other and never back, longer forms before their beginnings.
 _PLEASANTRY_ZH = _pattern(
     r"""
-    谢谢[你您]?|謝謝[你您]?|[多感]谢|[多感]謝|辛苦了?|[你您]好|早上好|早安|晚上好|晚安|再见|再見|拜拜|收到|我?(?:明白|知道|了解)
-    没问题|沒問題|不客气|不客氣|没事|沒事|没关系|沒關係|太好|太棒|真[好棒]|加油|不错|不錯|厉害|厲害|在吗|在嗎|可以|原来如此
-    [嗯哦噢好早哈嘿呵对對是行哇喔了的啦呀啊吧呢]
+    谢谢[你您]?|[多感]谢|辛苦了?|[你您]好|早上好|早安|晚上好|晚安|再见|拜拜|收到|我?(?:明白|知道|了解)
+    没问题|不客气|没事|没关系|太好|太棒|真[好棒]|加油|不错|厉害|在吗|可以|原来如此
+    [嗯哦噢好早哈嘿呵对是行哇喔了的啦呀啊吧呢]
     """
 )
 _PLEASANTRY_EN = _pattern(
     r"""
     (?:thank you|thanks|thx)(?: (?:so|very) much| a lot| again)?|hi there|hi|hello|hey there|hey|okay|ok|got it
     sounds (?:good|great)|no (?:problem|worries)|you're welcome|(?:good)?bye|see (?:you|ya)(?: later| soon)?|take care
-    talk (?:to you )?(?:later|soon)|good (?:morning|night|evening|afternoon|luck|idea|point|job)|well done|nice to meet you
+    talk (?:to you )?(?:later|soon)|well done|nice to meet you
+    good (?:morning|night|evening|afternoon|luck|idea|point|job)
     how are you(?: doing)?(?: today)?|have (?:fun|a (?:nice|great|good|lovely) (?:day|one|weekend|evening|night))
     (?:so )?(?:glad|happy) to hear (?:that|it)|i (?:see|agree)|(?:me|you) too|same here|of course|for sure|my pleasure
     that(?:'s| is| sounds) (?:so |really |very )?(?:great|cool|nice|awesome|amazing|good|true|right|wonderful)
@@ -175,43 +194,44 @@ _SENTENCE = re.compile(r"([。！？!?…\n]+|\.(?=\s|$))")
 _CLAUSE = re.compile(r"[，,；;]+(?![0-9])")
 _QUESTION = _pattern(
     r"""
-    ^(?:请问|請問|想?[问問]一下|为什么|為什麼|怎[么麼样樣]|什么|什麼|[哪谁誰]|几点|幾點|多少|如何|有[没沒]有|能不能|是不是|可不可以|要不要)
-    ^(?!.*[不没沒都也忘道]).{0,12}(?:什么|什麼|哪[里裡儿兒个個]|[谁誰]|多少|几点|幾點|怎么|怎麼).{0,6}$
-    (?:什么|什麼|哪[里裡儿兒]|[谁誰]|多少|几点|幾點|怎么样|怎麼樣|怎么办|怎麼辦|[吗嗎么麼])[啊呀呢]?$|^[你您][^，。]{0,4}呢$
-    ^(?:(?:so|and|but|oh|hey) )?(?:what|how|where|who|why|which)(?:'s| is| are| do| does| did| can| should| would| was| about)\b
-    ^(?:(?:so|and|but|oh|hey) )?(?:do|does|did|is|are|can|could|would|will|should|have|has)(?:n't)? (?:you|i|we|they|it|there|that)\b
+    ^(?:请问|想?问一下|为什么|怎[么样]|什么|[哪谁]|几点|多少|如何|有没有|能不能|是不是|可不可以|要不要)
+    ^(?!.*[不没都也忘道]).{0,12}(?:什么|哪[里儿个]|谁|多少|几点|怎么).{0,6}$
+    (?:什么|哪[里儿]|谁|多少|几点|怎么样|怎么办|[吗么])[啊呀呢]?$|^[你您][^，。]{0,4}呢$
+    ^(?:(?:so|and|but|oh|hey) )?(?:what|how|where|who|why|which)(?:'s| (?:is|are|do|does|did|can|should|was|about))\b
+    ^(?:(?:so|and|but|oh|hey) )?(?:do|does|did|is|are|can|could|would|will|should)(?:n't)? (?:you|i|we|they|it|there)\b
     ^(?:i was wondering|i wonder|any (?:idea|tips|advice|suggestions))\b
     """
 )
 # A sentence that opens so is one question to its end.
 _OPENS_QUESTION = re.compile(
-    "^(?:如果|要是|假如|请问|請問|为什么|為什麼|怎么|怎麼)"
+    "^(?:如果|要是|假如|请问|为什么|怎么)"
     r"|^(?:if|when|what|how|where|who|why|which|do|does|did|is|are|can|could|would|will|should)\b"
 )
+_OBJECT = r"(?:me|us|an?|the|this|that|it|my|for|some|what|how|all|on|off|up|out)\b"
 _COMMAND = _pattern(
-    r"""
-    ^(?:请|請|麻烦|麻煩)?[你您]?[帮幫给給替](?:我|忙|咱|一下)(?!.*了)|^(?:请|請|麻烦|麻煩)(?![问問])
-    ^(?:查|搜索?|找|翻译|翻譯|播?放|打开|打開|关闭|關閉|关掉|总结|總結|推荐|推薦|生成|解释|解釋|列出|计算|計算|写|寫|画|畫)(?:一?下|一?[个個首篇段张張]|几|幾|今天|明天)
+    rf"""
+    ^(?:请|麻烦)?[你您]?[帮给替](?:我(?!的)|忙|咱|一下)(?!.*了)|^(?:请(?![问假客教])|麻烦(?!的))
+    ^(?:查|搜索?|找|翻译|播?放|打开|关[闭掉]|总结|推荐|生成|解释|列出|计算|写|画)(?:一?下|一?[个首篇段张]|几|[今明]天)
     ^(?:hey,? |ok,? )?(?:please|pls),? [a-z]|^(?:hey,? |please )?(?:can|could|would|will) you\b
-    ^(?:let's )?(?:check|search|look up|find|show|tell|give|open|close|play|translate|summari[sz]e|write|draft|calculate|generate) (?:me|us|an?|the|this|that|it|my|for|some|what|how|all|out)\b
-    ^(?:explain|list|set|turn|book|order|send|remind|recommend|help|convert|compare|create|make) (?:me|us|an?|the|this|that|it|my|some|what|how|all|on|off|up)\b
+    ^(?:check|search|look up|find|show|tell|give|open|close|play|translate|summari[sz]e|write|draft|calculate) {_OBJECT}
+    ^(?:explain|list|set|turn|book|order|send|remind|recommend|help|convert|compare|create|generate|make) {_OBJECT}
     """
 )
 # A wish that is meant to last is no one-off command.
 _LASTING = _pattern(
     r"""
-    记住|記住|记得我|記得我|以后|以後|今后|今後|从现在起|從現在起|每次|总是|總是|一直|永远|永遠|始终|始終
-    \bremember (?:that|my|i|we|this)\b|\bfrom now on\b|\balways\b|\bnever\b|\bevery time\b|\bin future\b|\bgoing forward\b
+    记住|记得我|以后|今后|从现在起|每次|总是|一直|永远|始终
+    \bremember (?:that|my|i|we|this)\b|\bfrom now on\b|\balways\b|\bnever\b|\bevery time\b|\bgoing forward\b
     """
 )
-_SPECIFIC = re.compile(r"[0-9]+|[一二三四五六七八九十]+[月日号號点點岁歲年]|[《「“]|(?<=[a-z,] )[A-Z][a-z]+")
+_SPECIFIC = re.compile(r"[0-9]+|[一二三四五六七八九十]+[月日号点岁年]|[《「“]|(?<=[a-z,] )[A-Z][a-z]+")
 _FIRST_PERSON = re.compile(r"[我咱]|\b(?:i|i'm|i've|i'd|i'll|my|mine|we|we're|we've|our|ours)\b")
-_LISTENER = re.compile(r"[你您]|建议|建議|\b(?:you|you're|you've|your|yours)\b")
+_LISTENER = re.compile(r"[你您]|建议|\b(?:you|you're|you've|your|yours)\b")
 
 _ECHO_START = re.compile(
     r"\s*(?:<\|im_start\|>|\[INST\]|<<SYS>>|<system>|#+ ?(?:system|instructions?)\b|system(?: prompt)?\s*[:：]"
     r"|you are (?:an? |the )?(?:[\w-]+,? ){0,6}(?:assistant|ai|agent|chatbot|bot|language model|system|expert)\b"
-    r"|act as (?:an? |the )|你(?:现在|現在)?(?:是|将扮演|將扮演|扮演)(?:一?[个個名位款])?[^，。,.\n]{0,20}(?:助手|助理|机器人|機器人|模型|专家|專家|AI))",
+    r"|act as (?:an? |the )|你(?:现在)?(?:是|将?扮演)[^，。,.\n]{0,24}(?:助手|助理|机器人|模型|专家|AI))",
     re.IGNORECASE,
 )
 _ECHO_MARK = re.compile(
@@ -219,9 +239,12 @@ _ECHO_MARK = re.compile(
 )
 _ECHO_ORDERS = _pattern(
     r"""
-    你(?:需要|必须|必須|应该|應該|的任务|的任務|的职责|的職責)|(?:请|請)(?:根据|根據|按照|遵守|遵循|严格|嚴格|用)|不要(?:编造|編造|回答|泄露|洩露)|规则[:：]|規則[:：]
-    \byou (?:must|should|will|need to|can only)\b|\byour (?:task|role|job|goal)\b|\b(?:respond|reply|answer) (?:in|with|only|to|the|using)\b
-    \b(?:do not|never) (?:reveal|invent|make up|mention|answer|include)\b|\b(?:instructions|guidelines|rules)\s*:|\{\{?\w+\}?\}|\bjson\b
+    你(?:需要|必须|应该|的任务|的职责)|请(?:根据|根据|按照|遵守|遵循|严格|用)
+    不要(?:编造|回答|泄露)|规则[:：]
+    \byou (?:must|should|will|need to|can only)\b|\byour (?:task|role|job|goal)\b
+    \b(?:respond|reply|answer) (?:in|with|only|to|the|using)\b
+    \b(?:do not|never) (?:reveal|invent|make up|mention|answer|include)\b
+    \b(?:instructions|guidelines|rules)\s*:|\{\{?\w+\}?\}|\bjson\b
     """
 )
 
@@ -234,9 +257,12 @@ def assess(text: str, settings: WriteSettings, *, type: str | None = None, sourc
     if not statement:
         return Assessment(named, importance, dropped or RefusalReason.LOW_IMPORTANCE)
     if importance < settings.write_threshold:
-        low = dropped in (None, RefusalReason.SMALL_TALK)
-        return Assessment(named, importance, RefusalReason.LOW_IMPORTANCE if low else dropped)
+        scrap = dropped is not None and _size(_plain(statement)) < _SCRAP_SIZE
+        return Assessment(named, importance, dropped if scrap else RefusalReason.LOW_IMPORTANCE)
     return Assessment(named, importance, None)
+
+
+_SCRAP_SIZE = 8  # less than four words: beside a question or thanks it states nothing of its own
 
 
 def type_of(statement: str) -> str:
@@ -267,13 +293,12 @@ def turn_importance(text: str, *, role: Role, settings: WriteSettings) -> float:
     statement, _ = _statement(text[: settings.max_chars])
     if not statement:
         return 0.05
-    plain = _plain(statement)
-    words = {term for term in index_terms(statement) if not term.startswith("1:")}
+    terms = {term for term in index_terms(statement) if not term.startswith("1:")}
     # Two characters of an unspaced script are one pair and about half a word.
-    richness = 1 - math.exp(-sum(0.5 if _UNSPACED.match(word) else 1.0 for word in words) / 8)
-    score = 0.45 * richness + 0.15 * min(1.0, len(_SPECIFIC.findall(statement)) / 3)
-    score += 0.2 * bool(_FIRST_PERSON.search(plain)) + 0.2 * (type_of(statement) != "dialogue")
-    return score * (0.7 if _LISTENER.search(plain) else 1.0)
+    richness = 1 - math.exp(-sum(0.5 if _UNSPACED.match(term) else 1.0 for term in terms) / 8)
+    score = 0.5 * richness + 0.2 * min(1.0, len(_SPECIFIC.findall(statement)) / 3)
+    score += 0.2 * (type_of(statement) != "dialogue") + 0.1 * bool(_FIRST_PERSON.search(_plain(statement)))
+    return score * (0.6 if _LISTENER.search(_plain(text)) else 1.0)
 
 
 def _importance(statement: str, type: str, settings: WriteSettings, source: Source) -> float:
@@ -301,7 +326,7 @@ _OTHER_WORD = re.compile(f"[^\\W_{EAST_ASIAN}]+")
 
 
 def _plain(text: str) -> str:
-    return normalise(text).replace("’", "'").strip()
+    return normalise(text).translate(_SIMPLIFIED).replace("’", "'").strip()
 
 
 def _statement(text: str) -> tuple[str, RefusalReason | None]:
@@ -354,11 +379,11 @@ def _is_small_talk(plain: str) -> bool:
 
 
 def _is_prompt_echo(text: str) -> bool:
-    head = text[:_ECHO_CHARS]
+    head = _plain(text[:_ECHO_CHARS])
     if _ECHO_MARK.match(head):
         return True
     start = _ECHO_START.match(head)
-    return start is not None and _ECHO_ORDERS.search(head.lower(), start.end()) is not None
+    return start is not None and _ECHO_ORDERS.search(head, start.end()) is not None
 
 
 _ECHO_CHARS = 4_000

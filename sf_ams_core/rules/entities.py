@@ -42,7 +42,7 @@ _FORMS = (
     r"(?<![\w@.])(?P<handle>@[\w.]{1,39}\w)",
     "《(?P<title>[^《》\n]{1,40})》|「(?P<corner>[^「」\n]{1,40})」|“(?P<quoted>[^“”\n。！？!?.]{1,40})”",
     r"(?P<amount>(?:(?<![A-Za-z])[A-Z]{0,3}[$€£¥￥]\s?[0-9][0-9,.]*(?<=[0-9])"
-    r"|(?<![\w.,])[0-9][0-9,.]{0,20}\s?(?:[万萬亿億]?(?:元|块钱|塊錢|美元)|(?:dollars|euros|pounds|USD|EUR|CNY|RMB)\b)))",
+    r"|(?<![A-Za-z0-9_.,])[0-9][0-9,.]{0,20}\s?(?:[万萬亿億]?(?:元|块钱|塊錢|美元)|(?:dollars|euros|pounds|USD|EUR|CNY|RMB)\b)))",
     # Letters and digits in one word; four digits or more, unless they are a year.
     r"(?<![A-Za-z0-9_.-])(?P<code>(?=[A-Za-z_.-]{1,30}[0-9]|[0-9_.-]{1,30}[A-Za-z])[A-Za-z0-9]{1,40}(?:[-_.][A-Za-z0-9]{1,40}){0,8})",
     r"(?<![A-Za-z0-9_.,:/-])(?!(?:19|20)[0-9]{2}(?![0-9]))(?P<digits>[0-9]{4,20})(?![A-Za-z0-9_:/])",
@@ -53,14 +53,14 @@ _NO_NAMES = words(
     """
     monday tuesday wednesday thursday friday saturday sunday january february march april may june july august september
     october november december i i'm i've i'd i'll ok okay lol omg hi hello hey thanks thank yes yeah yep no nope wow oh
-    ah aww well sure great good nice cool right sorry please congrats congratulations mr mrs ms dr and but so also then now
-    today tomorrow yesterday there here anyway maybe actually honestly definitely absolutely let's dear
+    ah aww well sure great good nice cool right sorry please congrats congratulations mr mrs ms dr and but so also then
+    now today tomorrow yesterday there here anyway maybe actually honestly definitely absolutely let's dear
     """
 )
 # What people do: after it, or with a possessive, the first word of a sentence is a person.
 _PERSON_FOLLOWS = re.compile(
-    r"['’]s\b|,? (?:and I|said|says|told|asked|thinks|wants|loves|likes|hates|prefers|lives|lived|works|worked|went|came"
-    r"|called|moved|bought|got|plays|studies|married|invited|recommended|gave|sent|texted|visited|joined|plans|needs|has|had)\b"
+    r"['’]s\b|,? (?:and I|said|says|told|asked|thinks|wants|loves|likes|hates|prefers|lives|lived|works|worked|went"
+    r"|came|called|moved|bought|got|plays|studies|married|invited|gave|sent|visited|joined|plans|needs|has|had)\b"
 )
 _SENTENCE_START = re.compile("(?:^|[.!?:;。！？：；\n])[\\s\"“'(]*$")
 

@@ -162,7 +162,10 @@ class TestMemory:
 
     def test_the_tools_come_with_it(self, engine: MemoryEngine, model: Callable[..., Model]) -> None:
         """The agent can save by itself, for its user, in the session of the run."""
-        replies = [ChatReply(tool_calls=(ToolCall("save_memory", {"content": TOLD}),)), ChatReply("Done.")]
+        replies = [
+            ChatReply(tool_calls=(ToolCall("save_memory", {"content": TOLD, "importance": 0.8}),)),
+            ChatReply("Done."),
+        ]
         say(agent_of(model(replies), engine), "Remember what I said.")
         (saved,) = [
             memory for memory in engine.list(ANN) if memory.source == "assistant" and "peanuts" in memory.content

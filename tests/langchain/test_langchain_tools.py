@@ -38,12 +38,17 @@ def call(tool: BaseTool, /, **args: Any) -> ToolMessage:
     return result
 
 
-ARGUMENTS = {
-    "save_memory": {"content": STATEMENT},
+ARGUMENTS: dict[str, dict[str, Any]] = {
+    "save_memory": {"content": STATEMENT, "importance": 0.8},
     "recall_memories": {"query": "When does the train leave?"},
     "correct_memory": {"target": "Anna's coffee", "new_content": "Anna drinks her coffee with milk."},
     "forget_memory": {"target": "Anna's coffee"},
 }
+
+
+def save(tools: Mapping[str, BaseTool], **args: Any) -> ToolMessage:
+    """The result of saving the statement, or another one."""
+    return call(tools["save_memory"], **{**ARGUMENTS["save_memory"], **args})
 
 
 class _Suite:
@@ -75,7 +80,7 @@ class TestVerbs:
     def test_what_is_saved_is_recalled_as_the_assistants(self, engine: MemoryEngine) -> None:
         """A saved statement comes back in a fenced block with its id; it counts as said by the assistant."""
         tools = tools_of(engine)
-        (memory_id,) = call(tools["save_memory"], content=STATEMENT).artifact
+        (memory_id,) = save(tools).artifact
         memory = engine.get(ANN, memory_id)
         assert memory is not None
         assert memory.source == "assistant"
@@ -97,7 +102,7 @@ class TestVerbs:
     def test_chinese_stays_chinese(self, engine: MemoryEngine) -> None:
         """Results hold the characters themselves."""
         tools = tools_of(engine)
-        call(tools["save_memory"], content="用户结算账号尾号为8890")
+        save(tools, content="用户结算账号尾号为8890")
         assert "用户结算账号尾号为8890" in call(tools["recall_memories"], query="尾号").text
 
     def test_nothing_found_is_said(self, engine: MemoryEngine) -> None:
@@ -109,7 +114,7 @@ class TestVerbs:
     def test_a_correction_replaces(self, engine: MemoryEngine) -> None:
         """The old statement is history, the new one is recalled."""
         tools = tools_of(engine)
-        (old,) = call(tools["save_memory"], content=STATEMENT).artifact
+        (old,) = save(tools).artifact
         (new,) = call(tools["correct_memory"], target=old, new_content="Anna's train leaves at 8:10 on 3 May.").artifact
         found = call(tools["recall_memories"], query="Anna's train")
         assert [hit["id"] for hit in found.artifact] == [new]
@@ -118,7 +123,7 @@ class TestVerbs:
     def test_what_is_forgotten_is_named_and_can_come_back(self, engine: MemoryEngine) -> None:
         """Forgetting says what went and is undone by `restore`."""
         tools = tools_of(engine)
-        call(tools["save_memory"], content=STATEMENT)
+        save(tools)
         gone = call(tools["forget_memory"], target="Anna's train")
         assert "7:45" in gone.text
         assert "brought back" in gone.text
@@ -148,7 +153,7 @@ class TestVerbs:
     async def test_async_does_the_same(self, engine: MemoryEngine) -> None:
         """Each tool has a native twin."""
         tools = tools_of(engine)
-        assert "Saved" in await tools["save_memory"].ainvoke({"content": STATEMENT})
+        assert "Saved" in await tools["save_memory"].ainvoke(ARGUMENTS["save_memory"])
         assert "7:45" in await tools["recall_memories"].ainvoke({"query": "Anna's train"})
         await tools["correct_memory"].ainvoke({"target": "Anna's train", "new_content": "Anna's train leaves at 8:10."})
         assert "8:10" in await tools["forget_memory"].ainvoke({"target": "Anna's train"})
@@ -164,7 +169,7 @@ class TestVerbs:
     def test_tools_survive_pickling(self, engine: MemoryEngine) -> None:
         """A pickled tool finds its engine again."""
         tool = pickle.loads(pickle.dumps(tools_of(engine)["save_memory"]))
-        assert call(tool, content=STATEMENT).status == "success"
+        assert call(tool, **ARGUMENTS["save_memory"]).status == "success"
 
 
 @dataclass
@@ -177,7 +182,7 @@ class OwnContext:
 
 def agent_of(engine: MemoryEngine, model: Callable[..., Model], args: Mapping[str, Any], **identity: Any) -> Any:
     """An agent whose model calls `save_memory` with `args` and then says that it is done."""
-    pretend = model([ChatReply(tool_calls=(ToolCall("save_memory", args),)), ChatReply("Done.")])
+    pretend = model([ChatReply(tool_calls=(ToolCall("save_memory", {"importance": 0.8, **args}),)), ChatReply("Done.")])
     return create_agent(pretend.llm, create_memory_tools(engine, **identity))
 
 
@@ -199,7 +204,7 @@ class TestIdentity:
         self, engine: MemoryEngine, forged: dict[str, Any]
     ) -> None:
         """Arguments beyond the declared ones are dropped."""
-        assert call(tools_of(engine)["save_memory"], content=STATEMENT, **forged).status == "success"
+        assert save(tools_of(engine), **forged).status == "success"
         assert engine.stats(ANN).active == 1
 
     @pytest.mark.parametrize("forged", FORGED)
@@ -226,7 +231,7 @@ class TestIdentity:
         self, engine: MemoryEngine, model: Callable[..., Model]
     ) -> None:
         """The executor of langchain-classic passes everything on; the tool drops it."""
-        args = {"content": STATEMENT, "user_id": "evil", "tenant_id": "evil"}
+        args = {**ARGUMENTS["save_memory"], "user_id": "evil", "tenant_id": "evil"}
         pretend = model([ChatReply(tool_calls=(ToolCall("save_memory", args),)), ChatReply("Done.")])
         prompt = ChatPromptTemplate.from_messages([("human", "{input}"), MessagesPlaceholder("agent_scratchpad")])
         tools = create_memory_tools(engine, user_id="ann")
@@ -313,7 +318,7 @@ class TestFaults:
     def test_the_kill_switch_is_told_to_the_model(self, engine: MemoryEngine) -> None:
         """Switched off, saving is refused and recall finds nothing."""
         tools = tools_of(engine)
-        call(tools["save_memory"], content=STATEMENT)
+        save(tools)
         engine.enabled = False
         assert call(tools["save_memory"], content="Anna's train is late.").status == "error"
         assert call(tools["recall_memories"], query="Anna's train").artifact == []

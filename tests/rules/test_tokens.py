@@ -17,12 +17,13 @@ PASSAGES = [
     "今年三岁，最爱吃鸡胸肉。下个月打算带爸妈去成都玩五天，已经订好了酒店和高铁票。",
     "會議決定把上線日期延到十月八日，由陳小姐負責聯絡供應商，並在下週一之前提出新的預算。如果測試沒有通過，我們就先保留舊版本，"
     "等問題排除之後再重新安排時程，相關文件都放在共用資料夾裡，請大家在會前看過一遍。",
-    "用户 user_10086 的结算账号尾号为 8890，默认使用 WeChat Pay，偏好在 Dark Mode 下阅读。Please keep replies short, use Markdown "
-    "tables where possible, 并且不要在周末发送通知邮件 to the shared mailbox.",
+    "用户 user_10086 的结算账号尾号为 8890，默认使用 WeChat Pay，偏好在 Dark Mode 下阅读。Please keep replies short, "
+    "use Markdown tables where possible, 并且不要在周末发送通知邮件 to the shared mailbox.",
     "def merge(left: list[int], right: list[int]) -> list[int]:\n    result = []\n    while left and right:\n"
     "        smaller = left if left[0] <= right[0] else right\n        result.append(smaller.pop(0))\n"
     "    return result + left + right\n",
-    "Invoice 2024-0117: 12 units at 349.90, 3 units at 1,250.00, total 7,948.80, due 2024-02-16, account 40212 770 551.",
+    "Invoice 2024-0117: 12 units at 349.90, 3 units at 1,250.00, total 7,948.80, due 2024-02-16, "
+    "account 40212 770 551.",
 ]
 
 

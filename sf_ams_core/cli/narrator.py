@@ -1,0 +1,219 @@
+"""How the demo tells its story on a terminal: one line a remark, more where memory shows what it can."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+
+from rich.console import Console, Group
+from rich.panel import Panel
+from rich.rule import Rule
+from rich.table import Table
+from rich.text import Text
+
+from ..types import ForgettingPlan, Hit, Memory, Stats
+from .endpoint import Endpoint, Prompt
+from .stage import Cost, Erasure, Forgetting, Step, marks
+from .story import FIRST_DAY, Beat
+
+_HITS = 2  # shown of those recalled
+_PLANNED = 7  # rows shown of a plan
+_INDENT = "         "
+_CHARS = 88  # of a line of a memory
+
+
+class Narrator:
+    """Prints what happens. Memories are printed as text, so that nothing in them is taken for markup."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._shown: set[str] = set()
+
+    def opening(self, endpoint: Endpoint, embedder: str, where: str) -> None:
+        """What is about to happen, and with what."""
+        lines = (
+            ("model", endpoint.described),
+            ("embedder", embedder),
+            ("database", where),
+        )
+        told = Text("Two weeks of a project, told to an assistant that forgets every conversation. Its memory doesn't.")
+        facts = Text("\n").join(Text.assemble((f"{name:<9}", "bold"), value) for name, value in lines)
+        self._console.print(Panel(Group(told, Text(), facts), title="SF-AMS", border_style="cyan"))
+
+    def session(self, first: Beat, framework: str) -> None:
+        """The heading of a session."""
+        day = FIRST_DAY + timedelta(days=first.day - 1)
+        title = Text(f"Day {first.day} · {day:%a} {day.day} {day:%b} · {first.session}")
+        title.append(f"  [{framework}]", "dim")
+        self._console.print(Rule(title, align="left", style="cyan"))
+
+    def step(self, step: Step) -> None:
+        """One beat: what was said, what it changed, and of a question what memory gave to the answer."""
+        match step.beat.kind:
+            case "chat":
+                self._line("you", f"{step.beat.text}  → {step.answer}", "dim")
+            case "ask":
+                self._ask(step)
+            case _:
+                self._line("you", step.beat.text)
+        self._changes(step)
+
+    def forgetting(self, done: Forgetting) -> None:
+        """The plan with its reasons, and what the database held before, after, undone and after again."""
+        self._console.print(Rule(Text("Night · forgetting what is least worth keeping"), align="left", style="magenta"))
+        plan = done.plan
+        self._print(
+            f"policy {plan.policy!r}: {len(plan.steps)} of {plan.considered} records, {plan.protected} protected", "dim"
+        )
+        self._console.print(plan_table(plan, done.memories, _PLANNED))
+        names = ("before", f"forgot {len(done.report.applied)}", f"undid {len(done.undone)}", "forgot again")
+        self._console.print(_stats_table(dict(zip(names, done.stats, strict=True))))
+
+    def erasure(self, done: Erasure) -> None:
+        """The receipt of an erasure."""
+        self._console.print(Rule(Text(f"{done.identifier} asks to be erased"), align="left", style="magenta"))
+        receipt = done.receipt
+        places = ", ".join(f"{place} {found}" for place, found in receipt.checked.items())
+        self._print(f"erased for good: {len(receipt.erased)} records, and the turns that named {done.identifier}")
+        self._print(f"looked for it afterwards, found: {places}; recalled: {done.still_found}", "green")
+
+    def costs(self, by_framework: Mapping[str, Sequence[Step]]) -> None:
+        """Tokens with memory and without, and how many questions were answered rightly."""
+        self._console.print(Rule(Text("What it cost, and what it was worth"), align="left", style="cyan"))
+        self._console.print(_cost_table(by_framework))
+        for name, steps in by_framework.items():
+            asked, wrong = marks(steps)
+            self._console.print(_score(name, asked, wrong))
+
+    def closing(self, seconds: float, hint: str) -> None:
+        """How long it took, and what to try next."""
+        self._print(f"{seconds:.1f} s in all. {hint}", "dim")
+
+    def _ask(self, step: Step) -> None:
+        self._line("ask", step.beat.text, "bold")
+        prompt = step.prompts[0]
+        if step.framework not in self._shown:
+            self._shown.add(step.framework)
+            self._console.print(_block_panel(prompt, step.framework))
+        self._print(f"{_INDENT}{_entered(step)}", "dim")
+        for hit in step.recalled[:_HITS]:
+            self._console.print(hit_line(hit))
+        sign, style = ("✓", "bold green") if step.right else ("✗", "bold red")
+        self._console.print(Text.assemble(f"{_INDENT}", (f"{sign} ", style), step.answer))
+
+    def _changes(self, step: Step) -> None:
+        if step.tools:
+            self._print(f"{_INDENT}⚙ {', '.join(step.tools)}", "cyan")
+        for old, new in step.change.superseded:
+            if old.source == "user":
+                self._console.print(_replaced_line(old, new))
+        for memory in step.change.released:
+            self._print(f"{_INDENT}✂ let go: {_cut(memory.content)}", "yellow")
+        for memory in step.change.kept:
+            if step.beat.kind != "ask":
+                self._print(f"{_INDENT}＋ kept: {memory.type}, importance {memory.importance:.1f}", "green")
+
+    def _line(self, who: str, words: str, style: str = "") -> None:
+        self._console.print(Text.assemble((f"  {who:>4}   ", "cyan"), (words, style)))
+
+    def _print(self, words: str, style: str = "") -> None:
+        self._console.print(Text(words, style))
+
+
+def _entered(step: Step) -> str:
+    prompt = step.prompts[0]
+    memories = sum(line.startswith("- ") for line in prompt.block.splitlines())
+    more = f" and {len(step.prompts) - 1} more" if len(step.prompts) > 1 else ""
+    return (
+        f"prompt of {prompt.tokens:,} tokens{more}: {memories} memories, {prompt.turns} recent turns "
+        f"(whole history: {step.history_tokens:,})"
+    )
+
+
+def _block_panel(prompt: Prompt, framework: str) -> Panel:
+    lines = [_cut(line, 160) for line in prompt.block.splitlines()]
+    return Panel(Text("\n".join(lines)), title=Text(f"what memory puts into the prompt ({framework})"), style="dim")
+
+
+def hit_line(hit: Hit) -> Text:
+    """One hit: its score, its words, the routes that found it and the addends of the score."""
+    parts = " + ".join(f"{name} {value:.2f}" for name, value in hit.parts.items() if abs(value) >= 0.005)
+    return Text.assemble(
+        _INDENT,
+        (f"{hit.score:.2f} ", "bold"),
+        _cut(hit.content, 60),
+        (f"  {'/'.join(hit.routes)}: {parts}", "dim"),
+    )
+
+
+def _replaced_line(old: Memory, new: Memory) -> Text:
+    return Text.assemble(
+        f"{_INDENT}",
+        ("⇄ ", "bold yellow"),
+        (_cut(old.content, 60), "strike dim"),
+        (" → ", "yellow"),
+        (_cut(new.content, 60), "yellow"),
+    )
+
+
+def plan_table(plan: ForgettingPlan, memories: Mapping[str, Memory], rows: int) -> Table:
+    """The first rows of a plan; the same words from several turns are one row."""
+    table = Table("score", "why", "score parts", "who", "words", pad_edge=False)
+    times = Counter(memories[step.id].content for step in plan.steps)
+    told: set[str] = set()
+    for step in plan.steps:
+        memory = memories[step.id]
+        if memory.content in told or len(told) == rows:
+            continue
+        told.add(memory.content)
+        parts = " ".join(f"{name} {value:+.2f}" for name, value in step.parts.items() if abs(value) >= 0.005)
+        count = f" ×{times[memory.content]}" if times[memory.content] > 1 else ""
+        cells = (f"{step.score:.2f}", f"{step.action}: {step.reason}", parts, memory.speaker or memory.source)
+        table.add_row(*map(Text, cells), Text(_cut(memory.content, 44) + count))
+    if len(times) > rows:
+        table.caption = Text(f"and {len(times) - rows} other remarks")
+    return table
+
+
+def _stats_table(stats: Mapping[str, Stats]) -> Table:
+    table = Table("", "active", "cold", "characters in use", pad_edge=False)
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for name, counted in stats.items():
+        table.add_row(name, f"{counted.active}", f"{counted.cold}", f"{counted.characters:,}")
+    return table
+
+
+def _cost_table(by_framework: Mapping[str, Sequence[Step]]) -> Table:
+    costs = {name: Cost.of(steps) for name, steps in by_framework.items()}
+    costs["together"] = Cost.of([step for steps in by_framework.values() for step in steps])
+    table = Table("tokens of all prompts", *costs, pad_edge=False)
+    for column in table.columns[1:]:
+        column.justify = "right"
+
+    def row(name: str, value: Callable[[Cost], str], style: str = "") -> None:
+        table.add_row(name, *(value(cost) for cost in costs.values()), style=style)
+
+    row("prompts", lambda cost: f"{cost.prompts:,}")
+    row("sent, with memory", lambda cost: f"{cost.sent:,}", "bold")
+    row("  of it descriptions of tools", lambda cost: f"{cost.tools:,}", "dim")
+    row("whole history each time", lambda cost: f"{cost.history:,}", "bold")
+    row("saved", lambda cost: f"{1 - cost.sent / cost.history:.0%}", "green")
+    row("last prompt, with memory", lambda cost: f"{cost.last:,}")
+    row("last prompt, whole history", lambda cost: f"{cost.last_history:,}")
+    table.caption = Text("Instructions and tools count on both sides; what was sent as the server counted it.")
+    return table
+
+
+def _score(name: str, asked: int, wrong: Sequence[Step]) -> Text:
+    style = "bold green" if not wrong else "bold yellow"
+    text = Text.assemble(f"{name}: ", (f"{asked - len(wrong)} of {asked}", style), " questions answered rightly")
+    for step in wrong:
+        text.append(f"\n{_INDENT}✗ day {step.beat.day}: {step.beat.text} → {step.answer}", "red")
+    return text
+
+
+def _cut(text: str, chars: int = _CHARS) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= chars else line[: chars - 1] + "…"
