@@ -33,5 +33,8 @@ class SystemClock:
 
 
 def as_utc(moment: datetime) -> datetime:
-    """The same moment in UTC; a naive one is taken as UTC already."""
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    """The same moment in UTC; a naive one is taken as UTC already, as is one that UTC's calendar can't hold."""
+    try:
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except OverflowError:
+        return moment.replace(tzinfo=UTC)

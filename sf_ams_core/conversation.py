@@ -16,8 +16,8 @@ from .errors import InvalidInput, ProviderFault, StoreUnavailable
 from .events import new_trace_id
 from .kernel import Kernel
 from .paths import context as context_path
+from .paths import locate, transcript
 from .paths import recall as recall_path
-from .paths import transcript
 from .stores import turns as turns_store
 from .stores.filters import Filters, check_importance, check_types
 from .types import MemoryContext, Recall, Scope, Turn, WriteOutcome, check_id
@@ -65,7 +65,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """One session of one scope. Raises InvalidInput for misuse, and nothing else."""
+    """One session of one scope. Raises InvalidInput for misuse, and nothing else but where a verb says so."""
 
     scope: Scope
     session: str
@@ -103,6 +103,15 @@ class Conversation:
         known = {turn.id for turn in held}
         return (*held, *(t for t in self.waiting.look(self.scope, self.session) if t.id not in known))
 
+    def revision(self) -> int | None:
+        """A number that grows with every write to the scope; None while the store can't be read."""
+        try:
+            with self.kernel.database.read(self.scope) as reader:
+                return reader.revision
+        except _FORGIVEN as fault:
+            self.kernel.events.fault("read", fault)
+            return None
+
     def context(
         self,
         query: str | None = None,
@@ -139,6 +148,13 @@ class Conversation:
         filters = Filters(types=check_types(types), min_importance=check_importance(min_importance, "min_importance"))
         return recall_path.recall(self.kernel, self.scope, recall_path.Request(query, k, filters))
 
+    def correct(self, target: str | Sequence[str], new_content: str) -> WriteOutcome:
+        """What an assistant corrects by tool: only where the user's last turn here holds the new value.
+
+        A tool has to answer, so here faults are raised: NotFound and StoreUnavailable too.
+        """
+        return locate.correct(self.kernel, self.scope, target, new_content, source="assistant", session=self.session)
+
     def clear(self) -> None:
         """Empty the chat's view; transcript and memories stay, and a turn that is added again comes back into it."""
         self.waiting.take(self.scope, self.session)
@@ -152,6 +168,8 @@ class Conversation:
     amessages = twin(messages)
     acontext = twin(context)
     arecall = twin(recall)
+    arevision = twin(revision)
+    acorrect = twin(correct)
     aclear = twin(clear)
 
 

@@ -163,7 +163,7 @@ class MemoryEngine:
         for providers in self._providers:
             providers.close()
         self._kernel.database.close()
-        forget_engine(self.ref)
+        forget_engine(self)
 
     def conversation(self, scope: Scope, session: str) -> Conversation:
         """One session, for adapters: the same verbs, and never an error for memory's sake."""

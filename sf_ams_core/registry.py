@@ -26,10 +26,11 @@ def register_engine(engine: MemoryEngine, ref: str) -> None:
     engine.ref = ref
 
 
-def forget_engine(ref: str) -> None:
-    """Let `ref` name nothing any more."""
+def forget_engine(engine: MemoryEngine) -> None:
+    """Let nothing name an engine any more."""
     with _lock:
-        _engines.pop(ref, None)
+        for ref in [ref for ref, named in _engines.items() if named is engine]:
+            del _engines[ref]
 
 
 def resolve_engine(ref: str) -> MemoryEngine:

@@ -163,13 +163,17 @@ class _Verbs:
 
     def correct(self, target: str, new_content: str) -> Result:
         with _told_to_the_model():
-            scope, _ = self._whose()
-            return _saved(self.engine.correct(scope, target, new_content))
+            scope, session = self._whose()
+            if session is None:
+                return _saved(self.engine.correct(scope, target, new_content))
+            return _saved(self.engine.conversation(scope, session).correct(target, new_content))
 
     async def acorrect(self, target: str, new_content: str) -> Result:
         with _told_to_the_model():
-            scope, _ = self._whose()
-            return _saved(await self.engine.acorrect(scope, target, new_content))
+            scope, session = self._whose()
+            if session is None:
+                return _saved(await self.engine.acorrect(scope, target, new_content))
+            return _saved(await self.engine.conversation(scope, session).acorrect(target, new_content))
 
     def forget(self, target: str) -> Result:
         with _told_to_the_model():

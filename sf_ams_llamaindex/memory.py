@@ -22,7 +22,7 @@ from pydantic import PrivateAttr
 
 from sf_ams_core.conversation import Conversation
 from sf_ams_core.engine import MemoryEngine
-from sf_ams_core.errors import InvalidInput, StoreUnavailable
+from sf_ams_core.errors import InvalidInput
 from sf_ams_core.registry import resolve_engine
 from sf_ams_core.rules import windows
 from sf_ams_core.rules.tokens import count_tokens
@@ -153,7 +153,7 @@ class SFAMSMemory(BaseMemory):
         whole even where they exceed the limit.
         """
         chat = self._conversation()
-        revision = _revision(chat)
+        revision = chat.revision()
         view = chat.messages()
         system = [turn for turn in view if turn.role == "system"]
         asked = _Asked(
@@ -234,15 +234,6 @@ class SFAMSMemory(BaseMemory):
 
     def _room(self, spent: int, system: Sequence[Turn]) -> int | None:
         return max(1, self.token_limit - spent - sum(map(_cost, system))) if self.token_limit else None
-
-
-def _revision(chat: Conversation) -> int | None:
-    """What changes with every write to the scope, an erasure too; None while the store is down."""
-    try:
-        with chat.kernel.database.read(chat.scope) as reader:
-            return reader.revision
-    except StoreUnavailable:
-        return None
 
 
 def _question(input: str | ChatMessage | None, view: Sequence[Turn]) -> str | None:

@@ -123,21 +123,23 @@ def memory_assistant(request: ChatRequest) -> ChatReply:
     """A project assistant by rules, without any knowledge of its own.
 
     A question is answered with the line of the prompt (memory block, earlier words of the user, results of tools) that
-    fits it best, the newest where lines differ in time; where nothing fits, it asks `recall_memories` if that is
-    offered, else says that it does not know. "Remember …", "forget …", "correct: …" and news of a change that a memory
-    in the block does not know yet call the tool where there is one. Anything else is acknowledged.
+    fits it best, the newest where lines differ in time. "Remember …", "forget …", "correct: …", and news of a change
+    where a memory still tells the old state, call the tool where there is one. What the prompt leaves open is looked up
+    with `recall_memories` if that is offered. Anything else is acknowledged.
     """
     asked, lines = _read_prompt(request.messages)
-    if request.messages[-1]["role"] == "tool":
-        return ChatReply(_after_tools(request.messages, asked, lines))
-    if call := _order(request, asked, lines):
+    looked_up = request.messages[-1]["role"] == "tool"
+    if looked_up and (report := _report(request.messages, asked)):
+        return ChatReply(report)
+    if not looked_up and (call := _order(request, asked, lines)):
         return ChatReply(tool_calls=(call,))
-    if not _asks(asked):
-        news = _news(request, asked, lines)
-        return ChatReply(tool_calls=(news,)) if news else ChatReply(_say("noted", asked))
-    if request.tool("recall_memories") and _best(asked, lines) is None:
-        return ChatReply(tool_calls=(_call(request, "recall_memories", (asked,)),))
-    return ChatReply(_answer(asked, lines))
+    best = _best(asked, lines) if _asks(asked) else None
+    if best is None and (call := _news(request, asked, lines)):
+        return ChatReply(tool_calls=(call,))
+    in_doubt = best is None and (_asks(asked) or _CHANGED.search(asked))
+    if in_doubt and not looked_up and request.tool("recall_memories"):
+        return ChatReply(tool_calls=(_call(request, "recall_memories", (_in_other_words(asked),)),))
+    return ChatReply(_answer(asked, best) if _asks(asked) else _say("noted", asked))
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,8 +205,7 @@ def _asks(text: str) -> bool:
     return not words.endswith((".", "!", "。", "！")) and bool(_QUESTION.search(words))
 
 
-def _answer(asked: str, lines: Sequence[_Line]) -> str:
-    best = _best(asked, lines)
+def _answer(asked: str, best: _Line | None) -> str:
     if best is None:
         return _say("unknown", asked)
     order = next((order for opening in _ORDERS.values() if (order := opening.match(best.text))), None)
@@ -276,7 +277,10 @@ def _order(request: ChatRequest, asked: str, lines: Sequence[_Line]) -> ToolCall
         if not _features(what) or _asks(order["what"]):
             continue
         if name == "save_memory":
-            return _call(request, name, (what,))
+            call = _call(request, name, (what,))
+            # What somebody asks to be remembered is no trifle.
+            rated = {"importance": 0.8} if "importance" in _properties(request, name) else {}
+            return ToolCall(name, {**call.arguments, **rated})
         meant = _best(what, [line for line in lines if line.id] or lines)
         target = (meant.id or meant.text) if meant else what
         return _call(request, name, (target, what) if name == "correct_memory" else (target,))
@@ -285,12 +289,13 @@ def _order(request: ChatRequest, asked: str, lines: Sequence[_Line]) -> ToolCall
 
 def _news(request: ChatRequest, asked: str, lines: Sequence[_Line]) -> ToolCall | None:
     """The correction of the memory that a change makes untrue, where the prompt still shows it."""
-    if request.tool("correct_memory") is None or not _CHANGED.search(asked):
+    if request.tool("correct_memory") is None or _asks(asked) or not _CHANGED.search(asked):
         return None
     told = _CHANGED.sub(" ", asked)
     fits = [fits for _, fits in _ANSWERS if fits.search(told.lower())]  # a date is replaced by a date
     subject = _features(_VALUE.sub(" ", told))
     old = [line for line in lines if line.id and all(fit.search(line.text.lower()) for fit in fits)]
+    old = [line for line in old if asked.strip() not in line.text]
     best = max(old, key=lambda line: (_share(subject, line), line.age), default=None)
     if best is None or _share(subject, best) < _ENOUGH:
         return None
@@ -306,20 +311,31 @@ def _restated(old: str, news: str) -> str | None:
 
 def _call(request: ChatRequest, name: str, values: tuple[str, ...]) -> ToolCall:
     """A call with `values` under the names that the tool's schema requires, in its order, as a model reads them."""
-    schema = mapping((request.tool(name) or {}).get("parameters"))
-    required, properties = schema.get("required"), [*mapping(schema.get("properties"))]
-    offered = required if isinstance(required, list) else properties
+    required = mapping((request.tool(name) or {}).get("parameters")).get("required")
+    offered = required if isinstance(required, list) else [*_properties(request, name)]
     names = [str(argument) for argument in offered] if len(offered) >= len(values) else _ARGUMENTS[name]
     return ToolCall(name, dict(zip(names, values, strict=False)))
 
 
-def _after_tools(messages: Sequence[Message], asked: str, lines: Sequence[_Line]) -> str:
-    """What to say after tools ran: whether an order was carried out, else the answer."""
+def _properties(request: ChatRequest, name: str) -> Message:
+    return mapping(mapping((request.tool(name) or {}).get("parameters")).get("properties"))
+
+
+def _in_other_words(asked: str) -> str:
+    """A question with the words of the trade that mean the same, in both languages."""
+    terms = {*query_terms(asked), *_features(asked)}
+    rows = (row.split() for row in _VOCABULARY.split("\n"))
+    same = [word for row in rows if any(stem(word) in terms or word in asked for word in row) for word in row]
+    return " ".join([asked, *(word for word in same if word not in asked.lower())])
+
+
+def _report(messages: Sequence[Message], asked: str) -> str | None:
+    """What to say of the tools that ran: that an order was carried out or that one failed; None of a mere look-up."""
     place = max(place for place, message in enumerate(messages) if message["role"] == "assistant")
     if any(_FAILED.match(text_of(result)) for result in messages[place + 1 :]):
         return _say("failed", asked)
     done = next((name for call in calls_of(messages[place]) if (name := _name(call)) in _ORDERS), None)
-    return _say(done, asked) if done else _answer(asked, lines)
+    return _say(done, asked) if done else None
 
 
 def _name(call: Message) -> str:

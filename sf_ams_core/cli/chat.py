@@ -30,9 +30,7 @@ def chat(
     user: Annotated[str, typer.Option(help="Whose memory it is.")] = "me",
     tenant: Tenant = "default",
     namespace: Namespace = "default",
-    session: Annotated[
-        str | None, typer.Option(help="Name of the session; by default the time.")
-    ] = None,
+    session: Annotated[str | None, typer.Option(help="Name of the session; by default the time.")] = None,
     embedder: Embedding = "auto",
 ) -> None:
     """Talk in the terminal, in English or Chinese; /help lists what else can be done, Ctrl-D ends."""
@@ -95,7 +93,7 @@ class _Room:
         if not hits:
             self._tell("Nothing was recalled for the last answer.")
         for hit in hits:
-            self.console.print(hit_line(hit))
+            self.console.print(hit_line(hit, self.console.width))
 
     def memories(self) -> None:
         """What is remembered beyond the wording of turns."""

@@ -27,7 +27,7 @@ from .stage import Cost, Erasure, Forgetting, Stage, Step, StoryClock, marks, se
 from .story import ERASED, FORGET_BEFORE, SEQUEL, STORY, Beat
 
 SCOPE = Scope("demo", "alex", "stellar-ai")
-_FORGET_RATIO = 0.5
+_FORGET_RATIO = 0.3
 _PASS = 0.9  # of the questions, where the loopback assistant answers
 
 

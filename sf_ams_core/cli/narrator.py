@@ -20,7 +20,7 @@ from .story import FIRST_DAY, Beat
 _HITS = 2  # shown of those recalled
 _PLANNED = 7  # rows shown of a plan
 _INDENT = "         "
-_CHARS = 88  # of a line of a memory
+_CHARS = 76  # shown of a memory
 
 
 class Narrator:
@@ -56,8 +56,8 @@ class Narrator:
             case "ask":
                 self._ask(step)
             case _:
-                self._line("you", step.beat.text)
-        self._changes(step)
+                self._line("you", step.beat.text, kept=step.change.kept)
+                self._changes(step)
 
     def forgetting(self, done: Forgetting) -> None:
         """The plan with its reasons, and what the database held before, after, undone and after again."""
@@ -93,29 +93,33 @@ class Narrator:
     def _ask(self, step: Step) -> None:
         self._line("ask", step.beat.text, "bold")
         prompt = step.prompts[0]
-        if step.framework not in self._shown:
+        if step.framework not in self._shown and prompt.block:
             self._shown.add(step.framework)
             self._console.print(_block_panel(prompt, step.framework))
         self._print(f"{_INDENT}{_entered(step)}", "dim")
         for hit in step.recalled[:_HITS]:
-            self._console.print(hit_line(hit))
+            self._console.print(hit_line(hit, self._console.width))
+        self._tools(step)
         sign, style = ("✓", "bold green") if step.right else ("✗", "bold red")
         self._console.print(Text.assemble(f"{_INDENT}", (f"{sign} ", style), step.answer))
 
     def _changes(self, step: Step) -> None:
-        if step.tools:
-            self._print(f"{_INDENT}⚙ {', '.join(step.tools)}", "cyan")
+        self._tools(step)
         for old, new in step.change.superseded:
             if old.source == "user":
                 self._console.print(_replaced_line(old, new))
         for memory in step.change.released:
             self._print(f"{_INDENT}✂ let go: {_cut(memory.content)}", "yellow")
-        for memory in step.change.kept:
-            if step.beat.kind != "ask":
-                self._print(f"{_INDENT}＋ kept: {memory.type}, importance {memory.importance:.1f}", "green")
 
-    def _line(self, who: str, words: str, style: str = "") -> None:
-        self._console.print(Text.assemble((f"  {who:>4}   ", "cyan"), (words, style)))
+    def _tools(self, step: Step) -> None:
+        if step.tools:
+            self._print(f"{_INDENT}⚙ {', '.join(step.tools)}", "cyan")
+
+    def _line(self, who: str, words: str, style: str = "", kept: Sequence[Memory] = ()) -> None:
+        line = Text.assemble((f"  {who:>4}   ", "cyan"), (words, style))
+        for memory in kept:
+            line.append(f"  ＋{memory.type} {memory.importance:.1f}", "green")
+        self._console.print(line)
 
     def _print(self, words: str, style: str = "") -> None:
         self._console.print(Text(words, style))
@@ -132,28 +136,31 @@ def _entered(step: Step) -> str:
 
 
 def _block_panel(prompt: Prompt, framework: str) -> Panel:
-    lines = [_cut(line, 160) for line in prompt.block.splitlines()]
-    return Panel(Text("\n".join(lines)), title=Text(f"what memory puts into the prompt ({framework})"), style="dim")
+    words = Text(prompt.block, no_wrap=True, overflow="ellipsis")
+    return Panel(words, title=Text(f"what memory puts into the prompt of {framework}"), style="dim")
 
 
-def hit_line(hit: Hit) -> Text:
-    """One hit: its score, its words, the routes that found it and the addends of the score."""
-    parts = " + ".join(f"{name} {value:.2f}" for name, value in hit.parts.items() if abs(value) >= 0.005)
-    return Text.assemble(
-        _INDENT,
-        (f"{hit.score:.2f} ", "bold"),
-        _cut(hit.content, 60),
-        (f"  {'/'.join(hit.routes)}: {parts}", "dim"),
-    )
+def hit_line(hit: Hit, width: int) -> Text:
+    """One hit: its score, its words, the routes that found it and the addends of the score.
+
+    What does not fit into `width` columns goes on a line of its own.
+    """
+    parts = sorted(hit.parts.items(), key=lambda part: -part[1])
+    sum_of = " + ".join(f"{name} {value:.2f}" for name, value in parts if abs(value) >= 0.005)
+    found = Text.assemble(f"{_INDENT}{hit.score:.2f}  ", _cut(hit.content), ("  " + ", ".join(hit.routes), "cyan"))
+    why = Text(f"  = {sum_of}", "dim")
+    if found.cell_len + why.cell_len > width:
+        found.append(f"\n{_INDENT}    ")
+    return found.append_text(why)
 
 
 def _replaced_line(old: Memory, new: Memory) -> Text:
     return Text.assemble(
-        f"{_INDENT}",
+        _INDENT,
         ("⇄ ", "bold yellow"),
-        (_cut(old.content, 60), "strike dim"),
+        (_cut(old.content), "strike dim"),
         (" → ", "yellow"),
-        (_cut(new.content, 60), "yellow"),
+        (_cut(new.content), "yellow"),
     )
 
 

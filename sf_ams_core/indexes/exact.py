@@ -156,7 +156,8 @@ class Snapshot:
         if usable:
             self._matrix[unit] = vector
         self._unit_row.append(row)
-        self._unit_length.append(len(terms))
+        # Single characters are for one-character questions only: they say nothing about how long a text is.
+        self._unit_length.append(sum(not term.startswith("1:") for term in terms))
         self._unit_embedded.append(usable)
         counts: dict[str, int] = {}
         for term in terms:

@@ -29,7 +29,8 @@ def _entry(row: store.Indexed) -> Entry:
         vectors=row.vectors,
         session=row.session,
         speaker=row.speaker,
-        from_assistant=row.source in ("assistant", "tool"),
+        # What an agent chose to save counts in full; what it merely said ranks below the user's words.
+        from_assistant=row.is_turn and row.source in ("assistant", "tool"),
         is_turn=row.is_turn,
     )
 

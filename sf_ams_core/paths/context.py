@@ -88,7 +88,9 @@ def _recall(
 
 
 def _told(hit: Hit, session: str, shown: frozenset[str]) -> bool:
-    """Whether all that a hit rests on is shown anyway."""
+    """Whether all that a hit rests on is shown anyway, as the host's own prompt always is."""
+    if hit.memory.source == "system" and hit.memory.type == "dialogue":
+        return True
     return hit.memory.session == session and bool(hit.source_ids) and set(hit.source_ids) <= shown
 
 

@@ -97,7 +97,9 @@ def draft_note(note: Note, scope: Scope, settings: Settings, clock: Clock) -> Dr
     reason = admission.hard_refusal(redaction.text, max_chars=rules.max_chars)
     if reason is not None:
         return Refused(reason, _hard_message(reason, rules))
-    assessed = admission.assess(redaction.text, rules, type=note.type, source=note.source)
+    # What an agent chose to save is a statement about the user, however little its own words are trusted.
+    judged_as = "user" if note.source == "assistant" else note.source
+    assessed = admission.assess(redaction.text, rules, type=note.type, source=judged_as)
     importance = _importance(note, assessed.importance)
     reason = _gate(note, assessed.reason, importance, rules)
     if reason is not None:

@@ -15,14 +15,30 @@ from ..errors import InvalidInput, NotFound
 from ..kernel import Kernel
 from ..rules import text
 from ..rules.entities import contains_identifier, fold_identifier, romanise
+from ..rules.judgement import Statement, may_retire
 from ..stores import memories as store
+from ..stores import turns as turns_store
 from ..stores.database import Reader, Writer
 from ..stores.facts import put_fact
 from ..stores.filters import Filters
-from ..types import Candidate, Memory, Note, Refused, Scope, State, Stored, Superseded, WriteOutcome, check_id
+from ..types import (
+    Candidate,
+    Memory,
+    Note,
+    RefusalReason,
+    Refused,
+    Scope,
+    Source,
+    State,
+    Stored,
+    Superseded,
+    WriteOutcome,
+    check_id,
+)
 from .drafting import Draft, draft_note
 from .write import embed_drafts, supersede
 
+_CONSIDERED = 50  # candidates
 _CLEAR = 0.6  # of the words must be in a memory before an undoable verb acts on a proposal
 
 _ABOUT = re.compile(
@@ -88,10 +104,13 @@ def _share(wanted: str, content: str) -> float:
     return len(terms & set(text.index_terms(content))) / len(terms) if terms else 0.0
 
 
-def meant(kernel: Kernel, reader: Reader | Writer, target: str | Sequence[str], *, one: bool) -> list[str]:
+def meant(
+    kernel: Kernel, reader: Reader | Writer, target: str | Sequence[str], *, instead: str | None = None
+) -> list[str]:
     """The ids that a target means: ids as they are, words by `locate`.
 
-    `one` asks for a single memory. Raises NotFound where nothing in this scope is meant.
+    With `instead`, the words that are to take its place, a single memory is meant, and none that says them already.
+    Raises NotFound where nothing in this scope is meant.
     """
     ids = [target] if isinstance(target, str) else list(target)
     if not ids:
@@ -101,9 +120,10 @@ def meant(kernel: Kernel, reader: Reader | Writer, target: str | Sequence[str], 
         return list(known)
     if not isinstance(target, str):
         raise NotFound(f"{len(ids) - len(known)} of {len(ids)} ids are not in this scope")
-    found = candidates(kernel, reader, target, 50)
+    said = set(text.index_terms(instead)) if instead is not None else None
+    found = [c for c in candidates(kernel, reader, target, _CONSIDERED) if said is None or not _says(c, said)]
     sure = [c.id for c in found if c.sure]
-    if sure and not one:
+    if sure and instead is None:
         return sure
     clear = [c for c in found if c.sure or c.score >= _CLEAR]
     if not clear:
@@ -113,24 +133,50 @@ def meant(kernel: Kernel, reader: Reader | Writer, target: str | Sequence[str], 
     return [max(newest.values(), key=lambda m: m.said_at).id]
 
 
-def correct(kernel: Kernel, scope: Scope, target: str | Sequence[str], new_content: str) -> WriteOutcome:
-    """Write the new words and retire what is meant. Raises InvalidInput, NotFound and StoreUnavailable."""
+def _says(candidate: Candidate, terms: set[str]) -> bool:
+    return terms <= set(text.index_terms(candidate.content))
+
+
+def correct(
+    kernel: Kernel,
+    scope: Scope,
+    target: str | Sequence[str],
+    new_content: str,
+    *,
+    source: Source = "user",
+    session: str | None = None,
+) -> WriteOutcome:
+    """Write the new words and retire what is meant.
+
+    An assistant (`source`) may only pass on what the user's last turn in `session` holds, else it is refused.
+    Raises InvalidInput, NotFound and StoreUnavailable.
+    """
     with kernel.database.read(scope) as reader:
-        old = list(store.by_ids(reader, meant(kernel, reader, target, one=isinstance(target, str))).values())
+        old = list(store.by_ids(reader, meant(kernel, reader, target, instead=new_content)).values())
+        said = turns_store.last_said(reader, session) if session is not None else ""
+    draft = draft_note(_corrected(old, new_content, source, session), scope, kernel.settings, kernel.clock)
+    if isinstance(draft, Refused):
+        return draft
+    new = Statement(draft.memory.content, None, source, draft.memory.visibility)
+    if not all(may_retire(new, Statement(m.content, None, m.source, m.visibility), said) for m in old):
+        return Refused(RefusalReason.UNTRUSTED, "only what the user has just said may correct the user's words")
+    return _replace(kernel, scope, draft, [m.id for m in old])
+
+
+def _corrected(old: Sequence[Memory], new_content: str, source: Source, session: str | None) -> Note:
+    """The note that takes the place of old memories: of their type, key and weight."""
     model = old[0]
     kept_type = model.type if model.type != "dialogue" else None
-    note = Note(
+    return Note(
         new_content,
         type=kept_type,
         importance=max(m.importance for m in old) if kept_type else None,
         key=model.key,
         metadata=model.metadata,
+        session=session,
+        source=source,
         visibility=model.visibility,
     )
-    draft = draft_note(note, scope, kernel.settings, kernel.clock)
-    if isinstance(draft, Refused):
-        return draft
-    return _replace(kernel, scope, draft, [m.id for m in old])
 
 
 def _replace(kernel: Kernel, scope: Scope, draft: Draft, old: Sequence[str]) -> WriteOutcome:
@@ -152,7 +198,7 @@ def release(kernel: Kernel, scope: Scope, target: str | Sequence[str]) -> list[s
     """Soft forget: out of recall until `restore`. Raises InvalidInput, NotFound and StoreUnavailable."""
     now = kernel.clock.now()
     with kernel.database.write(scope) as writer:
-        ids = meant(kernel, writer, target, one=False)
+        ids = meant(kernel, writer, target)
         held = store.by_ids(writer, ids)
         going = [m.id for m in held.values() if m.state in (State.ACTIVE, State.COLD)]
         store.set_state(writer, going, State.ARCHIVED, "released", now, retired_at=now)

@@ -56,8 +56,7 @@ def _write(
         _roll_up(kernel, writer, session)
         return [turn_id in fresh for turn_id in drafts]
 
-    said = [t.content for t in turns if t.role == "user"]
-    outcomes = write_drafts(kernel, scope, list(drafts.values()), before=transcribe, user_said=said[-1] if said else "")
+    outcomes = write_drafts(kernel, scope, list(drafts.values()), before=transcribe)
     written: dict[str, WriteOutcome] = dict(zip(drafts, outcomes, strict=True))
     return written | _without_draft(kernel, scope, session, [t for t in turns if t.id not in written])
 

@@ -21,6 +21,7 @@ from ..ports import Vectors
 from ..rules.judgement import Statement, Verdict, judge, may_retire
 from ..stores import facts as facts_store
 from ..stores import memories as store
+from ..stores import turns as turns_store
 from ..stores.database import Writer
 from ..stores.filters import Filters
 from ..types import Memory, Note, RefusalReason, Refused, Scope, State, Stored, Superseded, Touched, WriteOutcome
@@ -51,12 +52,10 @@ def write_drafts(
     drafts: Sequence[Draft],
     *,
     before: Callable[[Writer], Sequence[bool]] | None = None,
-    user_said: str = "",
 ) -> list[WriteOutcome]:
     """Embed, judge and write drafts in one transaction.
 
-    `before` runs first inside it (the transcript's part) and says which drafts are new; `user_said` is the user's
-    last turn, which decides what an assistant may correct.
+    `before` runs first inside it (the transcript's part) and says which drafts are new.
     """
     if not drafts and before is None:
         return []
@@ -64,7 +63,7 @@ def write_drafts(
     with kernel.database.write(scope) as writer:
         store.add_uses(writer, kernel.uses.take(scope))
         wanted = before(writer) if before is not None else [True] * len(drafts)
-        batch = _Batch(kernel, writer, user_said)
+        batch = _Batch(kernel, writer)
         outcomes = [
             batch.add(draft, array) if new else batch.known(draft)
             for draft, array, new in zip(drafts, vectors, wanted, strict=True)
@@ -95,11 +94,11 @@ class _Batch:
 
     kernel: Kernel
     writer: Writer
-    user_said: str
     records: list[store.Record] = field(default_factory=list)
     touched: dict[str, Memory] = field(default_factory=dict)
     retired: dict[str, Memory] = field(default_factory=dict)
     facts: list[tuple[Draft, Memory]] = field(default_factory=list)
+    _statements: dict[str, Statement] = field(default_factory=dict)
     _stored: Snapshot = field(init=False)
     _own: Snapshot = field(init=False)
     _active: list[int] = field(init=False)
@@ -114,9 +113,10 @@ class _Batch:
     def add(self, draft: Draft, vectors: Vectors | None) -> WriteOutcome:
         """Judge one draft and take it in."""
         new = draft.memory
+        said = self._statement(new)
         replaced: list[str] = []
         for old in self._nominees(draft, vectors):
-            verdict, sign = judge(_statement(new), _statement(old))
+            verdict, sign = judge(said, self._statement(old))
             if verdict is Verdict.REPEATS and (old.type != "dialogue" or draft.turn_id is None):
                 self._touch(old, draft)
                 if draft.turn_id is None:
@@ -176,9 +176,22 @@ class _Batch:
         fresh = [i for i in draft.memory.source_ids if i not in kept.source_ids]
         self.touched[old.id] = replace(kept, source_ids=(*kept.source_ids, *fresh))
 
+    def _statement(self, memory: Memory) -> Statement:
+        if memory.id not in self._statements:
+            self._statements[memory.id] = _statement(memory)
+        return self._statements[memory.id]
+
     def _may_retire(self, new: Memory, old: Memory) -> bool:
         # What was said earlier does not correct what was said later, whenever it arrives.
-        return new.said_at >= old.said_at and may_retire(_statement(new), _statement(old), self.user_said)
+        return new.said_at >= old.said_at and may_retire(
+            self._statement(new), self._statement(old), self._user_said(new)
+        )
+
+    def _user_said(self, new: Memory) -> str:
+        """What decides whether an assistant passes on the user's own words: the user's last turn in that session."""
+        if new.source != "assistant" or new.session is None:
+            return ""
+        return turns_store.last_said(self.writer, new.session)
 
     def _nominees(self, draft: Draft, vectors: Vectors | None) -> list[Memory]:
         found: dict[str, Memory] = {}

@@ -15,6 +15,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 
 from .text import fold, has_negation, index_terms, numbers
 
@@ -27,15 +28,75 @@ class Verdict(StrEnum):
     STANDS = "stands"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Statement:
-    """Words as far as they are judged: who said them, as what, and about which key."""
+    """Words as far as they are judged: who said them, as what, and about which key. What is derived is kept."""
 
     text: str
     speaker: str | None
     source: str
     visibility: str
     key: str | None = None
+
+    @cached_property
+    def folded(self) -> str:
+        """The words however they are written."""
+        return fold(self.text)
+
+    @cached_property
+    def terms(self) -> list[str]:
+        """The search terms, in order."""
+        return index_terms(self.text)
+
+    @cached_property
+    def words(self) -> list[str]:
+        """Words without the opening of a correction."""
+        return words(_PRIOR.sub("", self.text))
+
+    @cached_property
+    def numbers(self) -> frozenset[str]:
+        """The numbers it names."""
+        return numbers(self.text)
+
+    @cached_property
+    def negated(self) -> bool:
+        """Whether it denies something."""
+        return has_negation(self.text)
+
+    @cached_property
+    def clauses(self) -> list[Clause]:
+        """Its clauses, as far as polarity goes."""
+        return [Clause.of(part) for part in _CLAUSE_END.split(self.text) if part.strip()]
+
+    @cached_property
+    def whole(self) -> Clause:
+        """All of it as one clause."""
+        return Clause.of(self.text)
+
+    @cached_property
+    def denied(self) -> list[list[str]]:
+        """The terms of each value that it says is not so."""
+        found = (index_terms(match["en"] or match["zh"] or "") for match in _DENIED.finditer(self.text))
+        return [terms for terms in found if terms]
+
+    @cached_property
+    def change(self) -> re.Match[str] | None:
+        """The change that it tells of."""
+        return _CHANGE.search(_PRIOR.sub("", self.text))
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """A clause without its negation, and whether it had one."""
+
+    negated: bool
+    positive: list[str]
+    numbers: frozenset[str]
+
+    @classmethod
+    def of(cls, text: str) -> Clause:
+        """A clause of these words."""
+        return cls(has_negation(text), _positive_terms(text), numbers(text))
 
 
 # A value that may only be one at a time follows one of these.
@@ -87,16 +148,17 @@ def judge(new: Statement, old: Statement) -> tuple[Verdict, str]:
     """The verdict and the sign it rests on."""
     if new.visibility != old.visibility or new.speaker != old.speaker:
         return Verdict.STANDS, ""
+    same = new.folded == old.folded
     if new.key is not None and new.key == old.key:
-        return (Verdict.REPEATS, "words") if fold(new.text) == fold(old.text) else (Verdict.SUPERSEDES, "key")
-    if fold(new.text) == fold(old.text):
+        return (Verdict.REPEATS, "words") if same else (Verdict.SUPERSEDES, "key")
+    if same:
         return Verdict.REPEATS, "words"
     if max(len(new.text), len(old.text)) > _MAX_CHARS:
         return Verdict.STANDS, ""
     for sign, rule in (("value", _value), ("replaced", _replaced), ("change", _change), ("polarity", _polarity)):
-        if rule(new.text, old.text):
+        if rule(new, old):
             return Verdict.SUPERSEDES, sign
-    return (Verdict.REPEATS, "terms") if _repeats(new.text, old.text) else (Verdict.STANDS, "")
+    return (Verdict.REPEATS, "terms") if _repeats(new, old) else (Verdict.STANDS, "")
 
 
 def may_retire(new: Statement, old: Statement, user_said: str) -> bool:
@@ -109,7 +171,7 @@ def may_retire(new: Statement, old: Statement, user_said: str) -> bool:
         return True
     if new.source != "assistant" or old.source != "user":
         return new.source == "assistant" and old.source == "tool"
-    added = set(index_terms(new.text)) - set(index_terms(old.text))
+    added = set(new.terms) - set(old.terms)
     return bool(added) and added <= set(index_terms(user_said))
 
 
@@ -118,8 +180,8 @@ def words(text: str) -> list[str]:
     return [w.replace("’", "'") for w in _WORD.findall(text.casefold())]
 
 
-def _value(new: str, old: str) -> bool:
-    first, second = words(_PRIOR.sub("", new)), words(old)
+def _value(new: Statement, old: Statement) -> bool:
+    first, second = new.words, old.words
     kept = _common_prefix(first, second)
     frame, values = first[:kept], (first[kept:], second[kept:])
     if not all(0 < len(v) <= _MAX_VALUE_WORDS for v in values) or len(frame) < 2:
@@ -142,26 +204,25 @@ def _topic(frame: Sequence[str]) -> list[str]:
     return index_terms(joined)
 
 
-def _replaced(new: str, old: str) -> bool:
-    old_terms, new_terms = set(index_terms(old)), index_terms(new)
-    for match in _DENIED.finditer(new):
-        denied = index_terms(match["en"] or match["zh"] or "")
-        kept = [t for t in new_terms if t not in denied]
-        if denied and set(denied) <= old_terms and set(kept) & old_terms and set(kept) - old_terms:
+def _replaced(new: Statement, old: Statement) -> bool:
+    old_terms = set(old.terms)
+    for denied in new.denied:
+        kept = {term for term in new.terms if term not in denied}
+        if old_terms.issuperset(denied) and kept & old_terms and kept - old_terms:
             return True
     return False
 
 
-def _change(new: str, old: str) -> bool:
-    match = _CHANGE.search(_PRIOR.sub("", new))
-    if match is None or (_CHANGE.search(old) and fold(match["value"]) in fold(old)):
+def _change(new: Statement, old: Statement) -> bool:
+    match = new.change
+    if match is None or (old.change is not None and fold(match["value"]) in old.folded):
         return False
     subject = {t for t in index_terms(_MOVERS.sub(" ", match["subject"])) if not t.startswith("1:")}
-    old_terms = set(index_terms(old))
+    old_terms = set(old.terms)
     if not subject or not _about(subject, old_terms) or set(index_terms(match["value"])) <= old_terms:
         return False
     # A date or number replaces one of its kind, so an old statement without one is about something else.
-    return not numbers(match["value"]) or bool(numbers(old))
+    return not numbers(match["value"]) or bool(old.numbers)
 
 
 def _about(subject: set[str], old_terms: set[str]) -> bool:
@@ -172,13 +233,11 @@ def _about(subject: set[str], old_terms: set[str]) -> bool:
     return latin <= old_terms and len(latin) + shared >= 2 and shared >= _SHARED_PAIRS * len(pairs)
 
 
-def _polarity(new: str, old: str) -> bool:
-    kept = _positive_terms(old)
-    return bool(kept) and any(
-        has_negation(clause) != has_negation(old)
-        and _positive_terms(clause) == kept
-        and numbers(clause) == numbers(old)
-        for clause in _CLAUSE_END.split(new)
+def _polarity(new: Statement, old: Statement) -> bool:
+    against = [clause for clause in new.clauses if clause.negated != old.negated]
+    return any(
+        bool(old.whole.positive) and clause.positive == old.whole.positive and clause.numbers == old.numbers
+        for clause in against
     )
 
 
@@ -186,14 +245,8 @@ def _positive_terms(text: str) -> list[str]:
     return index_terms(_NEGATORS.sub(lambda m: " " if m[0].isascii() else "", text.replace("’", "'")))
 
 
-def _repeats(new: str, old: str) -> bool:
-    first = index_terms(new)
-    return (
-        len(first) >= 2
-        and first == index_terms(old)
-        and numbers(new) == numbers(old)
-        and has_negation(new) == has_negation(old)
-    )
+def _repeats(new: Statement, old: Statement) -> bool:
+    return len(new.terms) >= 2 and new.terms == old.terms and new.numbers == old.numbers and new.negated == old.negated
 
 
 def _common_prefix(first: Sequence[str], second: Sequence[str]) -> int:

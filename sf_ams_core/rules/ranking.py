@@ -38,11 +38,7 @@ class Evidence:
 def seed_score(sim: float, age_seconds: float, importance: float, settings: RecallSettings) -> float:
     """The seed's formula: 0.5 sim + 0.3 exp(-age / 7 d) + 0.2 importance (seed 2, 4.2)."""
     recency = float(np.exp(-max(0.0, age_seconds) / (settings.recency_tau_days * _DAY)))
-    return (
-        settings.seed_similarity * sim
-        + settings.seed_recency * recency
-        + settings.seed_importance * importance
-    )
+    return settings.seed_similarity * sim + settings.seed_recency * recency + settings.seed_importance * importance
 
 
 def score(evidence: Evidence, settings: RecallSettings, preset: str) -> dict[str, Array]:

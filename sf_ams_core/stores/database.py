@@ -125,6 +125,7 @@ class Database:
         # One writer at a time inside a process: SQLite's own waiting is a lottery, a lock is a queue.
         self._turnstile = threading.Lock() if self.dialect == "sqlite" else None
         self._engine = _engine(parsed, settings)
+        self._closed = False
         self.name = parsed.render_as_string(hide_password=True)
         with _store_faults():
             _migrate(self._engine)
@@ -132,7 +133,7 @@ class Database:
     @contextlib.contextmanager
     def read(self, scope: Scope) -> Iterator[Reader]:
         """A consistent view of one scope. Raises StoreUnavailable."""
-        with _store_faults(), self._engine.connect() as conn, conn.begin():
+        with _store_faults(), self._connect() as conn, conn.begin():
             row = conn.execute(_scope_row(scope)).one_or_none()
             yield Reader(conn, scope, *row) if row else Reader(conn, scope, None)
 
@@ -154,21 +155,27 @@ class Database:
         """Overwrite what deletions left behind in the database's own files (SQLite's log of changes)."""
         if self.dialect != "sqlite":
             return
-        with _store_faults(), self._engine.connect() as conn:
+        with _store_faults(), self._connect() as conn:
             conn.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def schema_version(self) -> str:
         """The migration the database is at. Raises StoreUnavailable."""
-        with _store_faults(), self._engine.connect() as conn:
+        with _store_faults(), self._connect() as conn:
             return str(conn.execute(text("SELECT version_num FROM alembic_version")).scalar_one())
 
     def close(self) -> None:
-        """Close every connection."""
+        """Close every connection; whoever reads or writes after that gets StoreUnavailable."""
+        self._closed = True
         self._engine.dispose()
+
+    def _connect(self) -> Connection:
+        if self._closed:
+            raise StoreUnavailable("this memory was closed; open it again")
+        return self._engine.connect()
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[Connection]:
-        with self._turn(), self._engine.connect() as conn:
+        with self._turn(), self._connect() as conn:
             conn = conn.execution_options(sf_ams_writes=True)
             with conn.begin():
                 yield conn

@@ -191,6 +191,18 @@ def turns_by_ids(reader: Reader | Writer, session: str, ids: Sequence[str]) -> d
     return found
 
 
+def last_said(reader: Reader | Writer, session: str) -> str:
+    """The words of the user's last turn in a session, blank where there is none."""
+    statement = (
+        select(turns.c.content)
+        .where(turns.c.scope_id == reader.scope_id, turns.c.session == session, turns.c.role == "user")
+        .order_by(turns.c.seq.desc())
+        .limit(1)
+    )
+    rows = reader.rows(statement)
+    return str(rows[0].content) if rows else ""
+
+
 def all_turns(reader: Reader | Writer) -> list[tuple[str, Turn]]:
     """Every turn of the scope with its session, in order of arrival."""
     statement = select(turns.c.session, *_COLUMNS).where(turns.c.scope_id == reader.scope_id)

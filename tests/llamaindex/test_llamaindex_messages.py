@@ -126,9 +126,9 @@ def test_the_name_of_a_tool_is_nobodys_name() -> None:
     assert to_turn(ChatMessage("3", role="tool", additional_kwargs={"name": "add"})).speaker is None
 
 
-@pytest.mark.parametrize("bad", ["yesterday", "", 12, None, "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"])
+@pytest.mark.parametrize("bad", ["yesterday", "", 12, None])
 def test_an_unreadable_time_is_no_time(bad: object) -> None:
-    """A timestamp that is not ISO, or outside the calendar in UTC, is ignored."""
+    """A timestamp that is not ISO is ignored."""
     assert to_turn(ChatMessage("x", additional_kwargs={"timestamp": bad})).at is None
 
 
