@@ -9,18 +9,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from ..engine import MemoryEngine
 from ..errors import MissingExtra, ProviderFault
 from ..types import Scope
 from .endpoint import Endpoint
 
+if TYPE_CHECKING:
+    from langchain_core.messages import AnyMessage
+
 INSTRUCTIONS = (
     "You are the assistant of a project manager. Answer in the language of the question, in one or two sentences, and "
     "only from what you were told; where you were not told, say that you don't know yet (我还不知道). "
     "Take note of what you hear with a short word."
 )
+_RECENT = 6  # messages of a session that a prompt carries
 _WINDOW = 16_000  # tokens that LlamaIndex may assume any model to take
 
 
@@ -38,14 +42,16 @@ class Talker(Protocol):
 
 
 class LangChainTalker:
-    """`create_agent` with `SFAMSMiddleware`: memory comes in by itself, and tools save, correct and forget."""
+    """`create_agent` with `SFAMSMiddleware`: memory comes in by itself, and tools save, correct and forget.
+
+    The agent keeps nothing: recent turns come from the memory too, so a session goes on in another process.
+    """
 
     name = "LangChain"
 
     def __init__(self, endpoint: Endpoint, engine: MemoryEngine, scope: Scope) -> None:
         with _needed("langchain"):
             from langchain.agents import create_agent
-            from langgraph.checkpoint.memory import InMemorySaver
 
             from sf_ams_langchain import SFAMSMiddleware
         with _needed("openai"):
@@ -59,17 +65,35 @@ class LangChainTalker:
             http_client=endpoint.http,
         )
         memory = SFAMSMiddleware(engine, tenant_id=scope.tenant, user_id=scope.user, namespace=scope.namespace)
-        # The checkpointer holds the messages of one session; whatever lasts longer is the memory's.
-        self._agent = create_agent(model, system_prompt=INSTRUCTIONS, middleware=[memory], checkpointer=InMemorySaver())
+        self._agent = create_agent(model, system_prompt=INSTRUCTIONS, middleware=[memory])
+        self._engine, self._scope = engine, scope
 
     def say(self, session: str, text: str, at: datetime) -> str:
         """The agent's answer; see `Talker`."""
         from langchain_core.messages import HumanMessage
 
         message = HumanMessage(text, additional_kwargs={"timestamp": at.isoformat()})
+        messages: list[AnyMessage | dict[str, Any]] = [*self._recent(session), message]
         with _faults_told():
-            state = self._agent.invoke({"messages": [message]}, {"configurable": {"thread_id": session}})
+            state = self._agent.invoke({"messages": messages}, {"configurable": {"session_id": session}})
         return str(state["messages"][-1].text)
+
+    def _recent(self, session: str) -> list[AnyMessage]:
+        """The last whole exchanges of a session."""
+        from langchain_core.messages import trim_messages
+
+        from sf_ams_langchain import SFAMSChatMessageHistory
+
+        history = SFAMSChatMessageHistory(
+            session,
+            engine=self._engine,
+            tenant_id=self._scope.tenant,
+            user_id=self._scope.user,
+            namespace=self._scope.namespace,
+            inject="none",
+        )
+        recent = trim_messages(history.messages, max_tokens=_RECENT, token_counter=len, start_on="human")
+        return cast("list[AnyMessage]", recent)
 
 
 class LlamaIndexTalker:

@@ -91,7 +91,8 @@ class _Room:
         prompts = self.endpoint.prompts[self.asked_at :]
         hits = recalled(self.engine, self.scope, self.session, self.question, prompts) if prompts else ()
         if not hits:
-            self._tell("Nothing was recalled for the last answer.")
+            turns = prompts[-1].turns if prompts else 0
+            self._tell(f"Nothing was recalled; the last prompt held {turns} earlier turns of this session.")
         for hit in hits:
             self.console.print(hit_line(hit, self.console.width))
 
@@ -114,7 +115,7 @@ class _Room:
             return
         held = {memory.id: memory for memory in self.engine.list(self.scope)}
         self.console.print(plan_table(plan, held, _PLANNED))
-        if (self._read(f"Forget these {len(plan.steps)}? [y/N] ") or "").casefold() not in ("y", "yes", "是", "好"):
+        if (self._read("Forget them? [y/N] ") or "").casefold() not in ("y", "yes", "是", "好"):
             self._tell("Nothing was forgotten.")
             return
         self.report = self.engine.forget(self.scope, plan)

@@ -44,11 +44,12 @@ def demo(
     with _database(db) as url, open_endpoint() as endpoint, _opened(url, embedder) as (engine, clock):
         stage = Stage(engine, SCOPE, clock, endpoint)
         show = _Show(stage, Narrator(Console(quiet=as_json)), pause=pause and not as_json)
-        show.narrator.opening(endpoint, engine.health().embedder, db or "temporary")
+        space = engine.health().embedder
+        show.narrator.opening(endpoint, space, db or "temporary")
         show.play(quick=quick)
         seconds = time.perf_counter() - started
     if as_json:
-        print_json(_summary(show, endpoint, seconds))
+        print_json({"seconds": round(seconds, 1), "embedder": space, **_summary(show, endpoint)})
     else:
         show.narrator.costs(show.by_framework)
         show.narrator.closing(seconds, _hint(db))
@@ -137,11 +138,10 @@ def _hint(db: str | None) -> str:
     return f"Look into it: sf-ams recall demo --db {db} {whose}"
 
 
-def _summary(show: _Show, endpoint: Endpoint, seconds: float) -> Json:
+def _summary(show: _Show, endpoint: Endpoint) -> dict[str, Json]:
     steps = show.stage.steps
     asked, wrong = marks(steps)
     return {
-        "seconds": round(seconds, 1),
         "model": {"name": endpoint.model, "own": endpoint.own},
         "asked": asked,
         "right": asked - len(wrong),

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import datetime
+
 from ..errors import StoreUnavailable
 from ..indexes.exact import Entry, Snapshot
 from ..kernel import Kernel
 from ..stores import memories as store
+from ..stores import turns as turns_store
 from ..stores.database import Reader, Writer
-from ..types import Scope
+from ..stores.filters import Filters
+from ..types import Memory, Scope, State, Turn
 
 
 def fresh_snapshot(kernel: Kernel, reader: Reader | Writer) -> Snapshot:
@@ -46,3 +51,23 @@ def write_uses(kernel: Kernel, scope: Scope) -> None:
     except StoreUnavailable:
         kernel.uses.give_back(scope, uses)
         raise
+
+
+def outdate_digests(writer: Writer, changed: Sequence[Memory], now: datetime) -> None:
+    """Retire what was made of memories that no longer hold: summaries, and the rolling digest of their sessions."""
+    turns = {(m.session, turn_id) for m in changed if m.session is not None for turn_id in m.source_ids}
+    if not turns:
+        return
+    for session in {session for session, _ in turns}:
+        assert session is not None
+        turns_store.change_session(writer, session, summary=None, summarised_view=0)
+    summaries = store.matching(writer, Filters(types=("summary",), visible=None), now)
+    stale = [m.id for _, m in summaries if any((m.session, turn_id) in turns for turn_id in m.source_ids)]
+    store.set_state(writer, stale, State.ARCHIVED, "source changed", now, retired_at=now)
+
+
+def still_held(reader: Reader | Writer, session: str, turns: Sequence[Turn]) -> list[Turn]:
+    """The turns whose records nothing has replaced or released: what a digest may repeat."""
+    records = store.of_turns(reader, session, [turn.id for turn in turns if turn.id])
+    gone = {turn_id for turn_id, record in records.items() if record.state is State.ARCHIVED}
+    return [turn for turn in turns if turn.id not in gone]

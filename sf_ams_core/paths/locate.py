@@ -35,6 +35,7 @@ from ..types import (
     WriteOutcome,
     check_id,
 )
+from .common import outdate_digests
 from .drafting import Draft, draft_note
 from .write import embed_drafts, supersede
 
@@ -154,7 +155,7 @@ def correct(
     with kernel.database.read(scope) as reader:
         old = list(store.by_ids(reader, meant(kernel, reader, target, instead=new_content)).values())
         said = turns_store.last_said(reader, session) if session is not None else ""
-    draft = draft_note(_corrected(old, new_content, source, session), scope, kernel.settings, kernel.clock)
+    draft = draft_note(_corrected(kernel, old, new_content, source, session), scope, kernel.settings, kernel.clock)
     if isinstance(draft, Refused):
         return draft
     new = Statement(draft.memory.content, None, source, draft.memory.visibility)
@@ -163,14 +164,14 @@ def correct(
     return _replace(kernel, scope, draft, [m.id for m in old])
 
 
-def _corrected(old: Sequence[Memory], new_content: str, source: Source, session: str | None) -> Note:
-    """The note that takes the place of old memories: of their type, key and weight."""
+def _corrected(kernel: Kernel, old: Sequence[Memory], new_content: str, source: Source, session: str | None) -> Note:
+    """The note that takes the place of old memories: of their type, key and weight, and worth keeping like them."""
     model = old[0]
     kept_type = model.type if model.type != "dialogue" else None
     return Note(
         new_content,
         type=kept_type,
-        importance=max(m.importance for m in old) if kept_type else None,
+        importance=max(kernel.settings.write.write_threshold, *(m.importance for m in old)),
         key=model.key,
         metadata=model.metadata,
         session=session,
@@ -201,6 +202,7 @@ def release(kernel: Kernel, scope: Scope, target: str | Sequence[str]) -> list[s
         ids = meant(kernel, writer, target)
         held = store.by_ids(writer, ids)
         going = [m.id for m in held.values() if m.state in (State.ACTIVE, State.COLD)]
+        outdate_digests(writer, list(held.values()), now)
         store.set_state(writer, going, State.ARCHIVED, "released", now, retired_at=now)
     kernel.events.emit("released", count=len(going))
     return going

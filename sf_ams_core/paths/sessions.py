@@ -14,6 +14,7 @@ from ..stores import turns as turns_store
 from ..stores.database import Writer
 from ..stores.filters import Filters
 from ..types import Note, Refused, Scope, Turn, WriteOutcome
+from .common import still_held
 from .drafting import draft_note
 from .write import supersede, write_drafts
 
@@ -33,7 +34,7 @@ def end_session(kernel: Kernel, scope: Scope, session: str) -> WriteOutcome | No
     with kernel.database.read(scope) as reader:
         if turns_store.session_of(reader, session) is None:
             raise NotFound(f"session {session!r} has no turns in this scope")
-        said = turns_store.transcript(reader, session)
+        said = still_held(reader, session, turns_store.transcript(reader, session))
     summary, cited = _summary(kernel, said)
     outcome = _keep(kernel, scope, session, summary, cited) if summary and kernel.enabled else None
     with kernel.database.write(scope) as writer:

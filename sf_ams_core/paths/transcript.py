@@ -13,6 +13,7 @@ from ..stores import memories
 from ..stores import turns as store
 from ..stores.database import Writer
 from ..types import RefusalReason, Refused, Scope, Touched, Turn, WriteOutcome
+from .common import still_held
 from .drafting import Draft, clean_turn, draft_turn
 from .write import write_drafts
 
@@ -81,5 +82,6 @@ def _roll_up(kernel: Kernel, writer: Writer, session: str) -> None:
     left = store.view(writer, session, after=held.summarised_view)[: -rules.recent_turns]
     if len(left) < rules.summary_every:
         return
-    summary = digest.extend(held.summary or "", [placed.turn for placed in left], rules.summary_chars)
+    worth = still_held(writer, session, [placed.turn for placed in left])
+    summary = digest.extend(held.summary or "", worth, rules.summary_chars)
     store.change_session(writer, session, summary=summary, summarised_view=left[-1].view)

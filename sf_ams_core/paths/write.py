@@ -26,7 +26,7 @@ from ..stores.database import Writer
 from ..stores.filters import Filters
 from ..types import Memory, Note, RefusalReason, Refused, Scope, State, Stored, Superseded, Touched, WriteOutcome
 from .backlog import catch_up
-from .common import fresh_snapshot
+from .common import fresh_snapshot, outdate_digests
 from .drafting import Draft, draft_note
 
 _NOMINEES = 6  # compared with a new statement, by closeness of words and of vectors each
@@ -119,9 +119,9 @@ class _Batch:
             verdict, sign = judge(said, self._statement(old))
             if verdict is Verdict.REPEATS and (old.type != "dialogue" or draft.turn_id is None):
                 self._touch(old, draft)
-                if draft.turn_id is None:
-                    return Touched(old.id)
-                self._take(draft, vectors)
+                if draft.turn_id is not None:
+                    # The turn has its record, but what it says is kept once.
+                    self._take(replace(draft, memory=replace(new, type="dialogue")), vectors)
                 return Touched(old.id)
             if verdict is Verdict.SUPERSEDES and self._may_retire(new, old):
                 self.kernel.events.emit("superseded", memory_id=old.id, by=new.id, sign=sign)
@@ -227,5 +227,6 @@ def _statement(memory: Memory) -> Statement:
 
 
 def supersede(writer: Writer, old: Sequence[str], new: Memory, now: datetime) -> None:
-    """Retire memories in favour of a new one; they stay as history."""
+    """Retire memories in favour of a new one; they stay as history, and no summary repeats them."""
+    outdate_digests(writer, list(store.by_ids(writer, old).values()), now)
     store.set_state(writer, old, State.ARCHIVED, "superseded", now, retired_at=new.said_at, superseded_by=new.id)

@@ -27,7 +27,8 @@ class Assessment:
 
 def _pattern(table: str) -> re.Pattern[str]:
     """One pattern out of a table of alternatives, each line a Chinese or an English row."""
-    return re.compile("|".join(line.strip() for line in table.splitlines() if line.strip()))
+    lines = (line.strip().replace("%NAMED%", _NAMED) for line in table.splitlines())
+    return re.compile("|".join(line for line in lines if line))
 
 
 # The tables are written in simplified characters; traditional ones are read as these.
@@ -40,7 +41,10 @@ _SIMPLIFIED = str.maketrans(
     "远从现应该据编规则还让机专买当难错担与无严泄",
 )
 
-# The first that fits names the type.
+# The subject of a statement about the world: a few words that point at nothing and ask nothing.
+_NAMED = r"^(?!(?:it|that|this|there|these|those|you|what|how|here|who)\b)(?:[\w'-]+ ){1,7}"
+
+# The first that fits names the type; `%NAMED%` stands for `_NAMED`.
 _TYPES: tuple[tuple[str, re.Pattern[str]], ...] = (
     (
         "meeting_note",
@@ -92,7 +96,7 @@ _TYPES: tuple[tuple[str, re.Pattern[str]], ...] = (
             习惯|更愿意|宁愿|受不了|感兴趣|(?:以后|今后|每次|总是)[都也请]?(?:用|叫|说|回)
             \bprefer(?:s|red|ences?)?\b|\bfavou?rites?\b|\b(?:likes|loves|enjoys|hates|dislikes)\b|\bcan't stand\b
             \b(?:i|we|they|who|also|really|don't|do not|doesn't|both|always) (?:like|love|enjoy|adore|hate|dislike)\b
-            \b(?:fond of|keen on|fan of|obsessed with|hooked on)\b
+            \b(?:fond of|keen on|fan of|obsessed with|hooked on|call me)\b|叫我
             (?:^|[.,] )(?:please |pls )?(?:always|never|do not|don't|from now on,?) [a-z]
             """
         ),
@@ -114,8 +118,8 @@ _TYPES: tuple[tuple[str, re.Pattern[str]], ...] = (
         "action",
         _pattern(
             r"""
-            待办|负责|跟进|(?:需要|必须|得)(?:去|把|先|尽快|联系|准备|处理|更新)
-            \bto-?do\b|\baction items?\b|\bfollow(?:ing)? up\b|\bresponsible for\b|\bassigned to\b
+            待办|跟进|(?:需要|必须|得)(?:去|把|先|尽快|联系|准备|处理|更新)
+            \bto-?do\b|\baction items?\b|\bfollow(?:ing)? up\b|\bassigned to\b
             \b(?:i|we|he|she|they) (?:needs? to|ha(?:ve|s) to|must|should) (?:call|email|send|fix|contact|buy)\b
             """
         ),
@@ -129,6 +133,9 @@ _TYPES: tuple[tuple[str, re.Pattern[str]], ...] = (
             (?:我|们|公司|用户|[他她它其的])[^，。！？不]{0,12}(?:是(?![否不很非])|叫|住|姓|岁|来自|属于|位于)
             (?:名字|生日|电话|地址|账号|尾号|邮箱|身高|体重)[^，。]{0,4}[是为在：:]
             (?:职业|年龄|家乡|爱好|学历|地点|时间)[^，。]{0,4}[是为在：:]
+            ^(?![你您这那它哪谁什怎今昨明])[^，。！？]{2,12}(?:是(?![否不很非])|为|在|用的|设在)[^，。！？吗呢]{2,}
+            ^(?![你您这那它哪谁什怎今昨明])[^，。！？]{2,12}(?:负责|想要|需要|定在|搬到|改到)[^，。！？吗呢]{2,}
+            ^[^，。！？你您]{2,10}(?:上午|下午|晚上|早上|中午|周[一二三四五六日天])[^，。！？吗呢]{0,4}(?:点|开始|结束|见|交)
             \b(?:i am|i'm) (?:an?|the|from|in|at|[0-9]|allergic|vegan|vegetarian|married|single|divorced|based|born)\b
             \b(?:i|we)'ve got\b
             \bi (?:lived?|work(?:ed)?|stud(?:y|ied)|teach|own|have|had|speak|come from|grew up|was born|graduated)\b
@@ -136,6 +143,11 @@ _TYPES: tuple[tuple[str, re.Pattern[str]], ...] = (
             \b(?:my|our|his|her|their|its|[a-z]+'s)(?: [\w-]+){1,4} (?:is|are|was|were|has|lives?|works?|costs?|ends?)\b
             \b(?:he|she|they|it|we|user|account|project|budget|server|version)(?: [\w-]+){0,3} (?:is|are|was|has|have)\b
             \b(?:he|she|they|we|user)(?: [\w-]+){0,2} (?:lives?|works?|uses?|runs?|owns?|studies|moved)\b
+            %NAMED%(?:is|are) (?:now |still )?(?:on|at|in|from|[0-9$€£])
+            %NAMED%(?:is|are) (?:called|named|located|based|allergic|scheduled)\b
+            %NAMED%(?:wants|needs|uses|runs|owns|lives|works|likes)\b
+            %NAMED%(?:starts|costs|ends|moved (?:to|from))\b
+            \bresponsible for\b|\bin charge of\b
             """
         ),
     ),
@@ -212,7 +224,7 @@ _COMMAND = _pattern(
     rf"""
     ^(?:请|麻烦)?[你您]?[帮给替](?:我(?!的)|忙|咱|一下)(?!.*了)|^(?:请(?![问假客教])|麻烦(?!的))
     ^(?:查|搜索?|找|翻译|播?放|打开|关[闭掉]|总结|推荐|生成|解释|列出|计算|写|画)(?:一?下|一?[个首篇段张]|几|[今明]天)
-    ^(?:hey,? |ok,? )?(?:please|pls),? [a-z]|^(?:hey,? |please )?(?:can|could|would|will) you\b
+    ^(?:hey,? |ok,? )?(?:please|pls),? (?!call me\b)[a-z]|^(?:hey,? |please )?(?:can|could|would|will) you\b
     ^(?:check|search|look up|find|show|tell|give|open|close|play|translate|summari[sz]e|write|draft|calculate) {_OBJECT}
     ^(?:explain|list|set|turn|book|order|send|remind|recommend|help|convert|compare|create|generate|make) {_OBJECT}
     """

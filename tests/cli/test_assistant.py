@@ -144,7 +144,10 @@ def test_orders_without_a_tool_are_acknowledged() -> None:
 def test_it_looks_up_what_the_prompt_does_not_hold() -> None:
     """An unanswered question is looked up where that is offered; a second look is not taken."""
     question = "What is the budget?"
-    assert order(question, DEMO).tool_calls == (ToolCall("recall_memories", {"query": question}),)
+    (call,) = order(question, DEMO).tool_calls
+    assert call.name == "recall_memories"
+    assert str(call.arguments["query"]).startswith(question)
+    assert "预算" in str(call.arguments["query"])
     assert order("When is the demo?", DEMO).tool_calls == ()
     assert after_tool(question, "recall_memories", "- The budget is 48,000.").endswith("The budget is 48,000.")
     assert after_tool(question, "recall_memories", "Nothing found.") == "I don't know yet."

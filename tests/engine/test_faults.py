@@ -5,11 +5,11 @@ import copy
 import gc
 import json
 import logging
-import os
 import pickle
 import sqlite3
 import threading
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
@@ -393,13 +393,13 @@ def test_a_database_in_memory_works_like_a_file(scope):
 def test_closing_releases_every_file(url, scope):
     """Nothing stays open, and closing twice is fine."""
     gc.collect()
-    before = len(os.listdir("/proc/self/fd"))
+    before = len(list(Path("/proc/self/fd").iterdir()))
     engine = MemoryEngine.open(url, embedder="hash")
     engine.remember(scope, "The office is in Rome.")
     engine.close()
     engine.close()
     gc.collect()
-    assert len(os.listdir("/proc/self/fd")) <= before
+    assert len(list(Path("/proc/self/fd").iterdir())) <= before
 
 
 def test_no_text_of_a_memory_is_ever_logged(url, scope, locked, caplog):

@@ -205,3 +205,21 @@ def test_an_unknown_session_cannot_be_ended(engine, scope):
     """Ending what never began is an error that names it."""
     with pytest.raises(NotFound):
         engine.end_session(scope, "nowhere")
+
+
+@pytest.mark.parametrize("gone", ["corrected", "released"])
+def test_no_summary_repeats_what_no_longer_holds(url, scope, clock, gone):
+    """A corrected or released statement is in no digest, whether it was made before or is made after."""
+    rules = Settings(context=ContextSettings(summary_every=2, recent_turns=2))
+    with MemoryEngine.open(url, embedder="hash", clock=clock, settings=rules) as engine:
+        for session in ("before", "after"):
+            engine.add_turns(scope, session, said("The office is in Rome.", "noted", "I like tea.", "ok", "hm", "yes"))
+        engine.end_session(scope, "before")
+        assert "Rome" in engine.context(scope, "after", "office").text
+        if gone == "corrected":
+            engine.remember(scope, "The office is in Oslo.")
+        else:
+            engine.release(scope, [m.id for m in engine.list(scope) if "Rome" in m.content and m.type != "summary"])
+        engine.end_session(scope, "after")
+        assert not any("Rome" in m.content for m in engine.list(scope))
+        assert "Rome" not in engine.context(scope, "after", "office").text
