@@ -19,8 +19,9 @@ from .story import FIRST_DAY, Beat
 
 _HITS = 2  # shown of those recalled
 _PLANNED = 7  # rows shown of a plan
-_INDENT = "         "
+_GUTTER = 6  # columns before the words
 _CHARS = 76  # shown of a memory
+_LEGEND = "＋ kept as more than a remark   ⇄ superseded   ✂ let go   ⚙ tools called   ✓ ✗ right or wrong"
 
 
 class Narrator:
@@ -32,97 +33,108 @@ class Narrator:
 
     def opening(self, endpoint: Endpoint, embedder: str, where: str) -> None:
         """What is about to happen, and with what."""
-        lines = (
-            ("model", endpoint.described),
-            ("embedder", embedder),
-            ("database", where),
+        facts = Table.grid(padding=(0, 2))
+        for name, value in (("model", endpoint.described), ("embedder", embedder), ("database", where)):
+            facts.add_row(Text(name, "bold"), Text(value))
+        told = Text("Two weeks of a project, told in nine short chats that know nothing of each other but by memory;")
+        told.append(" then another framework carries on over the same database.")
+        self._console.print(
+            Panel(Group(told, Text(), facts, Text(), Text(_LEGEND, "dim")), title="SF-AMS", style="cyan")
         )
-        told = Text("Two weeks of a project, told to an assistant that forgets every conversation. Its memory doesn't.")
-        facts = Text("\n").join(Text.assemble((f"{name:<9}", "bold"), value) for name, value in lines)
-        self._console.print(Panel(Group(told, Text(), facts), title="SF-AMS", border_style="cyan"))
 
     def session(self, first: Beat, framework: str) -> None:
         """The heading of a session."""
         day = FIRST_DAY + timedelta(days=first.day - 1)
         title = Text(f"Day {first.day} · {day:%a} {day.day} {day:%b} · {first.session}")
-        title.append(f"  [{framework}]", "dim")
-        self._console.print(Rule(title, align="left", style="cyan"))
+        self._heading(title.append(f"  [{framework}]", "dim"), "cyan")
 
     def step(self, step: Step) -> None:
         """One beat: what was said, what it changed, and of a question what memory gave to the answer."""
         match step.beat.kind:
             case "chat":
-                self._line("you", f"{step.beat.text}  → {step.answer}", "dim")
+                self._row("you", Text(f"{step.beat.text}  → {step.answer}", "dim"))
             case "ask":
                 self._ask(step)
             case _:
-                self._line("you", step.beat.text, kept=step.change.kept)
+                self._row("you", _told(step))
                 self._changes(step)
 
     def forgetting(self, done: Forgetting) -> None:
         """The plan with its reasons, and what the database held before, after, undone and after again."""
-        self._console.print(Rule(Text("Night · forgetting what is least worth keeping"), align="left", style="magenta"))
+        self._heading(Text("Night · forgetting what is least worth keeping"), "magenta")
         plan = done.plan
-        self._print(
-            f"policy {plan.policy!r}: {len(plan.steps)} of {plan.considered} records, {plan.protected} protected", "dim"
-        )
+        said = f"policy {plan.policy!r}: {len(plan.steps)} of {plan.considered} records, {plan.protected} protected"
+        self._console.print(Text(said, "dim"))
         self._console.print(plan_table(plan, done.memories, _PLANNED))
         names = ("before", f"forgot {len(done.report.applied)}", f"undid {len(done.undone)}", "forgot again")
         self._console.print(_stats_table(dict(zip(names, done.stats, strict=True))))
 
     def erasure(self, done: Erasure) -> None:
         """The receipt of an erasure."""
-        self._console.print(Rule(Text(f"{done.identifier} asks to be erased"), align="left", style="magenta"))
+        self._heading(Text(f"{done.identifier} leaves, and asks to be erased"), "magenta")
         receipt = done.receipt
+        gone = f"erased for good: {len(receipt.erased)} records, and every turn that names {done.identifier}"
+        self._row("✂", Text(gone))
         places = ", ".join(f"{place} {found}" for place, found in receipt.checked.items())
-        self._print(f"erased for good: {len(receipt.erased)} records, and the turns that named {done.identifier}")
-        self._print(f"looked for it afterwards, found: {places}; recalled: {done.still_found}", "green")
+        self._row("✓", Text(f"looked for afterwards: {places}; recalled by name: {done.still_found}", "green"))
 
     def costs(self, by_framework: Mapping[str, Sequence[Step]]) -> None:
         """Tokens with memory and without, and how many questions were answered rightly."""
-        self._console.print(Rule(Text("What it cost, and what it was worth"), align="left", style="cyan"))
+        self._heading(Text("What it cost, and what it was worth"), "cyan")
         self._console.print(_cost_table(by_framework))
         for name, steps in by_framework.items():
             asked, wrong = marks(steps)
-            self._console.print(_score(name, asked, wrong))
+            score = (f"{asked - len(wrong)} of {asked}", "bold yellow" if wrong else "bold green")
+            self._console.print(Text.assemble(f"{name}: ", score, " questions answered rightly"))
+            for step in wrong:
+                self._row("✗", Text(f"day {step.beat.day}: {step.beat.text} → {step.answer}", "red"))
 
     def closing(self, seconds: float, hint: str) -> None:
         """How long it took, and what to try next."""
-        self._print(f"{seconds:.1f} s in all. {hint}", "dim")
+        self._console.print(Text(f"{seconds:.1f} s in all. {hint}", "dim"))
 
     def _ask(self, step: Step) -> None:
-        self._line("ask", step.beat.text, "bold")
+        self._row("ask", Text(step.beat.text, "bold"))
         prompt = step.prompts[0]
         if step.framework not in self._shown and prompt.block:
             self._shown.add(step.framework)
             self._console.print(_block_panel(prompt, step.framework))
-        self._print(f"{_INDENT}{_entered(step)}", "dim")
+        self._row("", Text(_entered(step), "dim"))
         for hit in step.recalled[:_HITS]:
-            self._console.print(hit_line(hit, self._console.width))
+            self._row("", hit_line(hit, self._console.width - _GUTTER))
         self._tools(step)
-        sign, style = ("✓", "bold green") if step.right else ("✗", "bold red")
-        self._console.print(Text.assemble(f"{_INDENT}", (f"{sign} ", style), step.answer))
+        self._row("✓" if step.right else "✗", Text(step.answer, "green" if step.right else "red"))
 
     def _changes(self, step: Step) -> None:
         self._tools(step)
         for old, new in step.change.superseded:
             if old.source == "user":
-                self._console.print(_replaced_line(old, new))
+                words = Text.assemble((_cut(old.content), "strike dim"), " → ", (_cut(new.content), "yellow"))
+                self._row("⇄", words)
         for memory in step.change.released:
-            self._print(f"{_INDENT}✂ let go: {_cut(memory.content)}", "yellow")
+            self._row("✂", Text(_cut(memory.content), "strike yellow"))
 
     def _tools(self, step: Step) -> None:
         if step.tools:
-            self._print(f"{_INDENT}⚙ {', '.join(step.tools)}", "cyan")
+            self._row("⚙", Text(", ".join(step.tools), "cyan"))
 
-    def _line(self, who: str, words: str, style: str = "", kept: Sequence[Memory] = ()) -> None:
-        line = Text.assemble((f"  {who:>4}   ", "cyan"), (words, style))
-        for memory in kept:
-            line.append(f"  ＋{memory.type} {memory.importance:.1f}", "green")
-        self._console.print(line)
+    def _row(self, mark: str, words: Text) -> None:
+        """Words behind a mark; longer ones wrap under their own beginning."""
+        row = Table.grid(padding=(0, 1, 0, 0))
+        row.add_column(width=_GUTTER - 1, justify="right", style="cyan")
+        row.add_column()
+        row.add_row(mark, words)
+        self._console.print(row)
 
-    def _print(self, words: str, style: str = "") -> None:
-        self._console.print(Text(words, style))
+    def _heading(self, title: Text, style: str) -> None:
+        self._console.print(Rule(title, align="left", style=style))
+
+
+def _told(step: Step) -> Text:
+    words = Text(step.beat.text)
+    for memory in step.change.kept:
+        words.append(f"  ＋{memory.type} {memory.importance:.1f}", "green")
+    return words
 
 
 def _entered(step: Step) -> str:
@@ -146,22 +158,14 @@ def hit_line(hit: Hit, width: int) -> Text:
     What does not fit into `width` columns goes on a line of its own.
     """
     parts = sorted(hit.parts.items(), key=lambda part: -part[1])
-    sum_of = " + ".join(f"{name} {value:.2f}" for name, value in parts if abs(value) >= 0.005)
-    found = Text.assemble(f"{_INDENT}{hit.score:.2f}  ", _cut(hit.content), ("  " + ", ".join(hit.routes), "cyan"))
-    why = Text(f"  = {sum_of}", "dim")
+    addends = " + ".join(f"{name} {value:.2f}" for name, value in parts if abs(value) >= 0.005)
+    routes = "  " + ", ".join(hit.routes)
+    words = _cut(hit.content, max(20, min(_CHARS, width - 8 - len(routes))))
+    found = Text.assemble((f"{hit.score:.2f}  ", "bold"), words, (routes, "cyan"))
+    why = Text(f"  = {addends}", "dim")
     if found.cell_len + why.cell_len > width:
-        found.append(f"\n{_INDENT}    ")
+        found.append("\n    ")
     return found.append_text(why)
-
-
-def _replaced_line(old: Memory, new: Memory) -> Text:
-    return Text.assemble(
-        _INDENT,
-        ("⇄ ", "bold yellow"),
-        (_cut(old.content), "strike dim"),
-        (" → ", "yellow"),
-        (_cut(new.content), "yellow"),
-    )
 
 
 def plan_table(plan: ForgettingPlan, memories: Mapping[str, Memory], rows: int) -> Table:
@@ -209,16 +213,11 @@ def _cost_table(by_framework: Mapping[str, Sequence[Step]]) -> Table:
     row("saved", lambda cost: f"{1 - cost.sent / cost.history:.0%}", "green")
     row("last prompt, with memory", lambda cost: f"{cost.last:,}")
     row("last prompt, whole history", lambda cost: f"{cost.last_history:,}")
-    table.caption = Text("Instructions and tools count on both sides; what was sent as the server counted it.")
+    table.caption = Text(
+        "Both sides carry the same instructions and tools. The history counts once a message, though an agent that "
+        "calls a tool sends its prompt again."
+    )
     return table
-
-
-def _score(name: str, asked: int, wrong: Sequence[Step]) -> Text:
-    style = "bold green" if not wrong else "bold yellow"
-    text = Text.assemble(f"{name}: ", (f"{asked - len(wrong)} of {asked}", style), " questions answered rightly")
-    for step in wrong:
-        text.append(f"\n{_INDENT}✗ day {step.beat.day}: {step.beat.text} → {step.answer}", "red")
-    return text
 
 
 def _cut(text: str, chars: int = _CHARS) -> str:

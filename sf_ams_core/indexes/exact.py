@@ -43,8 +43,9 @@ class Snapshot:
         self.dimension = dimension
         self.newest = 0  # the highest seq held
         self.seqs = array("q")
-        self.speakers: list[str | None] = []
-        self.assistants = array("b")
+        self.speakers: dict[str, int] = {}  # each name with its number, from 1; 0 is nobody in particular
+        self._speaker = array("q")
+        self._assistant = array("b")
         self._sessions: list[str | None] = []
         self._turns = array("b")
         self._first_unit = array("q")
@@ -70,11 +71,20 @@ class Snapshot:
         for entry in entries:
             self._add(entry)
 
-    def rows_of(self, seqs: Sequence[int]) -> Rows:
+    def from_assistant(self, rows: Rows) -> Scores:
+        """1 for rows that an assistant or a tool said, else 0."""
+        return np.frombuffer(self._assistant, dtype=np.int8)[rows].astype(np.float64)
+
+    def spoken_by(self, names: Sequence[str], rows: Rows) -> Scores:
+        """1 for rows that one of these speakers said, else 0."""
+        numbers = [self.speakers[name] for name in names]
+        return np.isin(np.frombuffer(self._speaker, dtype=np.int64)[rows], numbers).astype(np.float64)
+
+    def rows_of(self, seqs: Sequence[int] | NDArray[np.int64]) -> Rows:
         """The rows of these numbers, which are all held and ascending."""
         return np.searchsorted(np.frombuffer(self.seqs, dtype=np.int64), np.asarray(seqs, dtype=np.int64))
 
-    def holds(self, seqs: Sequence[int]) -> NDArray[np.bool_]:
+    def holds(self, seqs: Sequence[int] | NDArray[np.int64]) -> NDArray[np.bool_]:
         """Which of these ascending numbers are held."""
         return np.isin(np.asarray(seqs, dtype=np.int64), np.frombuffer(self.seqs, dtype=np.int64))
 
@@ -82,6 +92,10 @@ class Snapshot:
         """The best cosine of each row's chunks with a unit query; 0 for rows without vectors."""
         scores = self._matrix[: len(self._unit_row)] @ np.asarray(query, dtype=np.float32)
         return self._best(scores.astype(np.float64), rows)
+
+    def first_vectors(self, rows: Rows) -> Vectors:
+        """The vector of each row's first chunk, shape (len(rows), dimension); zero where it has none."""
+        return self._matrix[np.frombuffer(self._first_unit, dtype=np.int64)[rows]]
 
     def embedded(self, rows: Rows) -> bool:
         """Whether any of these rows has a vector."""
@@ -120,15 +134,18 @@ class Snapshot:
         for term in distinct:
             posting = self._postings.get(term)
             if posting is not None:
-                held[np.unique(unit_row[np.frombuffer(posting[0], dtype=np.int64)])] += 1
+                has = np.zeros(len(held), dtype=bool)
+                has[unit_row[np.frombuffer(posting[0], dtype=np.int64)]] = True
+                held += has
         return held[rows] / max(1, len(distinct))
 
     def _add(self, entry: Entry) -> None:
         row = len(self.seqs)
         self.seqs.append(entry.seq)
         self.newest = entry.seq
-        self.speakers.append(entry.speaker)
-        self.assistants.append(entry.from_assistant)
+        name = entry.speaker
+        self._speaker.append(self.speakers.setdefault(name, len(self.speakers) + 1) if name else 0)
+        self._assistant.append(entry.from_assistant)
         self._sessions.append(entry.session)
         self._turns.append(entry.is_turn)
         self._first_unit.append(len(self._unit_row))
@@ -184,8 +201,8 @@ class Snapshot:
     def _talk(self, seen: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Rows that stand in a talk between people: a neighbour in the session is somebody else's, no assistant's."""
         before = np.frombuffer(self._before, dtype=np.int64)
-        speakers = np.array([hash(s) for s in self.speakers], dtype=np.int64)
-        people = ~np.frombuffer(self.assistants, dtype=np.int8).astype(bool)
+        speakers = np.frombuffer(self._speaker, dtype=np.int64)
+        people = ~np.frombuffer(self._assistant, dtype=np.int8).astype(bool)
         answers = (before >= 0) & people & people[before] & (speakers != speakers[before])
         talk: NDArray[np.bool_] = answers.copy()
         talk[before[answers]] = True

@@ -46,6 +46,7 @@ class Draft:
     """A memory about to be written: what to embed of it, and how it is judged.
 
     `statement` is false for what can't contradict anything: talk that is no statement, questions, summaries.
+    `past` is true for a keyed value that held before the current one.
     """
 
     memory: Memory
@@ -55,6 +56,7 @@ class Draft:
     context: str = ""
     value: Json = None
     keeps_value: bool = False
+    past: bool = False
 
     def record(self, vectors: Vectors | None, space: str | None) -> Record:
         """The row of this draft with its vectors."""

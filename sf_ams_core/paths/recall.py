@@ -12,7 +12,6 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -108,7 +107,8 @@ def _answer(kernel: Kernel, reader: Reader, request: Request, query: str, vector
         parts["fact"] = _FACT_PART * named
     total: Array = np.sum(list(parts.values()), axis=0)
     relevant = _relevant(evidence, named)
-    best = [i for i in ranking.order(total, field_.said_at) if relevant[i]]
+    order = ranking.order(total, field_.said_at)
+    best = order[relevant[order]].tolist()
     if request.min_score is not None:
         best = [i for i in best if total[i] >= request.min_score]
     routes = _routes(evidence, named, request.k)
@@ -117,61 +117,56 @@ def _answer(kernel: Kernel, reader: Reader, request: Request, query: str, vector
 
 @dataclass(frozen=True, slots=True)
 class _Field:
-    """The candidates: what SQL lets be seen, as aligned arrays."""
+    """The candidates: what SQL lets be seen, as aligned arrays; times in seconds since 1970."""
 
     snapshot: Snapshot
     rows: NDArray[np.intp]
-    seqs: Sequence[int]
+    seqs: NDArray[np.int64]
     importance: Array
     said_at: Array
     accessed_at: Array
-    keys: Sequence[str | None]
+    keys: Mapping[int, str]
 
     @classmethod
     def open(cls, kernel: Kernel, reader: Reader, request: Request, now: datetime) -> _Field:
         found = store.candidates(reader, request.filters, now)
+        table = np.array([tuple(row) for row in found], dtype=np.float64).reshape(-1, 4)
+        seqs = table[:, 0].astype(np.int64)
+        keep = np.ones(len(seqs), dtype=bool)
         if request.hide is not None:
             session, ids = request.hide
             hidden = store.seqs_of_turns(reader, session, sorted(ids))
-            found = [row for row in found if row.seq not in hidden]
+            keep &= ~np.isin(seqs, sorted(hidden))
         snapshot = fresh_snapshot(kernel, reader)
         with snapshot.lock:
-            held = snapshot.holds([row.seq for row in found]) if len(snapshot) else np.zeros(len(found), bool)
-            found = [row for row, there in zip(found, held, strict=True) if there]
-            rows = snapshot.rows_of([row.seq for row in found]) if found else np.zeros(0, dtype=np.intp)
-        return cls(
-            snapshot,
-            rows,
-            [row.seq for row in found],
-            np.array([row.importance for row in found], dtype=np.float64),
-            _seconds(row.said_at for row in found),
-            _seconds(row.last_accessed_at for row in found),
-            [row.key for row in found],
-        )
-
-
-def _seconds(moments: Any) -> Array:
-    return np.array([moment.timestamp() for moment in moments], dtype=np.float64)
+            keep &= snapshot.holds(seqs)
+            seqs, table = seqs[keep], table[keep]
+            rows = snapshot.rows_of(seqs)
+        said, accessed = table[:, 2] / 1e6, table[:, 3] / 1e6
+        return cls(snapshot, rows, seqs, table[:, 1], said, accessed, store.keyed(reader))
 
 
 def _gather(kernel: Kernel, field_: _Field, query: str, vector: Vectors | None, now: datetime) -> Evidence:
     snapshot, rows = field_.snapshot, field_.rows
     with snapshot.lock:
         lexical = snapshot.lexical(text.query_terms(query), rows, kernel.settings.recall)
-        cosine = None
-        if vector is not None and snapshot.embedded(rows):
-            cosine = snapshot.cosine(vector, rows)
-        assistant = np.array([snapshot.assistants[r] for r in rows], dtype=np.float64)
-        speakers = [snapshot.speakers[r] for r in rows]
+        cosine = snapshot.cosine(vector, rows) if vector is not None and snapshot.embedded(rows) else None
+        assistant = snapshot.from_assistant(rows)
+        named = snapshot.spoken_by(_speakers_in(query, snapshot), rows)
     return Evidence(
         lexical=lexical,
         cosine=cosine,
         importance=field_.importance,
         date=_date_evidence(query, field_.said_at, now),
-        speaker_named=_speaker_evidence(query, speakers),
+        speaker_named=named,
         from_assistant=assistant,
         age=now.timestamp() - field_.accessed_at,
     )
+
+
+def _speakers_in(query: str, snapshot: Snapshot) -> list[str]:
+    folded = text.fold(query)
+    return [name for name in snapshot.speakers if text.fold(name) and text.fold(name) in folded]
 
 
 def _date_evidence(query: str, said_at: Array, now: datetime) -> Array:
@@ -183,21 +178,15 @@ def _date_evidence(query: str, said_at: Array, now: datetime) -> Array:
     return scores[place]
 
 
-def _speaker_evidence(query: str, speakers: Sequence[str | None]) -> Array:
-    folded = text.fold(query)
-    named = {s: text.fold(s) in folded for s in set(speakers) if s and text.fold(s)}
-    return np.array([named.get(s or "", False) for s in speakers], dtype=np.float64)
-
-
 def _named_keys(field_: _Field, query: str) -> Array:
     """How many words a record's key has where the question holds all of them, at most 2; else 0."""
+    named = np.zeros(len(field_.seqs))
     asked = set(text.query_terms(query))
-
-    def named(key: str | None) -> int:
-        wanted = set(text.query_terms(_spaced(key))) if key else set()
-        return min(len(wanted), 2) if wanted <= asked else 0
-
-    return np.array([named(key) for key in field_.keys], dtype=np.float64)
+    for seq, key in field_.keys.items():
+        wanted = set(text.query_terms(_spaced(key)))
+        if wanted and wanted <= asked:
+            named[field_.seqs == seq] = min(len(wanted), 2)
+    return named
 
 
 def _spaced(key: str) -> str:
@@ -231,9 +220,9 @@ def _assemble(
     said: set[str] = set()
     for start in range(0, len(best), request.k + _SPARE):
         part = best[start : start + request.k + _SPARE]
-        found = store.by_seqs(reader, [field_.seqs[i] for i in part])
+        found = store.by_seqs(reader, [int(field_.seqs[i]) for i in part])
         for i in part:
-            memory = found.get(field_.seqs[i])
+            memory = found.get(int(field_.seqs[i]))
             words = text.fold(memory.content) if memory else ""
             if memory is None or words in said or len(hits) >= request.k:
                 continue

@@ -15,7 +15,6 @@ from datetime import datetime
 import numpy as np
 
 from ..errors import ProviderFault
-from ..indexes.exact import Entry, Snapshot
 from ..kernel import Kernel
 from ..ports import Vectors
 from ..rules.judgement import Statement, Verdict, judge, may_retire
@@ -23,14 +22,11 @@ from ..stores import facts as facts_store
 from ..stores import memories as store
 from ..stores import turns as turns_store
 from ..stores.database import Writer
-from ..stores.filters import Filters
 from ..types import Memory, Note, RefusalReason, Refused, Scope, State, Stored, Superseded, Touched, WriteOutcome
 from .backlog import catch_up
-from .common import fresh_snapshot, outdate_digests
+from .common import outdate_digests
 from .drafting import Draft, draft_note
-
-_NOMINEES = 6  # compared with a new statement, by closeness of words and of vectors each
-_MIN_OVERLAP = 0.3  # of a statement's terms, to be compared at all; a change shares little but its subject
+from .nominating import Nominations
 
 
 def remember_many(kernel: Kernel, scope: Scope, notes: Sequence[Note]) -> list[WriteOutcome]:
@@ -63,7 +59,7 @@ def write_drafts(
     with kernel.database.write(scope) as writer:
         store.add_uses(writer, kernel.uses.take(scope))
         wanted = before(writer) if before is not None else [True] * len(drafts)
-        batch = _Batch(kernel, writer)
+        batch = _Batch(kernel, writer, Nominations(kernel, writer, drafts, vectors))
         outcomes = [
             batch.add(draft, array) if new else batch.known(draft)
             for draft, array, new in zip(drafts, vectors, wanted, strict=True)
@@ -94,41 +90,43 @@ class _Batch:
 
     kernel: Kernel
     writer: Writer
+    nominations: Nominations
     records: list[store.Record] = field(default_factory=list)
     touched: dict[str, Memory] = field(default_factory=dict)
     retired: dict[str, Memory] = field(default_factory=dict)
     facts: list[tuple[Draft, Memory]] = field(default_factory=list)
     _statements: dict[str, Statement] = field(default_factory=dict)
-    _stored: Snapshot = field(init=False)
-    _own: Snapshot = field(init=False)
-    _active: list[int] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._stored = fresh_snapshot(self.kernel, self.writer)
-        self._own = Snapshot(self.kernel.embedder.dimension)
-        everything = Filters(visible=None)
-        rows = store.candidates(self.writer, everything, self.kernel.clock.now())
-        self._active = [row.seq for row in rows]
 
     def add(self, draft: Draft, vectors: Vectors | None) -> WriteOutcome:
         """Judge one draft and take it in."""
-        new = draft.memory
+        record = draft.record(vectors, self.kernel.embedder.space)
+        new = record.memory
         said = self._statement(new)
         replaced: list[str] = []
-        for old in self._nominees(draft, vectors):
+        for old in self._nominees(draft, record):
             verdict, sign = judge(said, self._statement(old))
             if verdict is Verdict.REPEATS and (old.type != "dialogue" or draft.turn_id is None):
                 self._touch(old, draft)
                 if draft.turn_id is not None:
                     # The turn has its record, but what it says is kept once.
-                    self._take(replace(draft, memory=replace(new, type="dialogue")), vectors)
+                    self._take(draft, replace(record, memory=replace(new, type="dialogue")))
                 return Touched(old.id)
             if verdict is Verdict.SUPERSEDES and self._may_retire(new, old):
                 self.kernel.events.emit("superseded", memory_id=old.id, by=new.id, sign=sign)
                 self.retired[old.id] = new
                 replaced.append(old.id)
-        self._take(draft, vectors)
+            elif verdict is Verdict.SUPERSEDES and sign == "key":
+                return self._beside_its_key(draft, record, old)
+        self._take(draft, record)
         return Superseded(new.id, tuple(replaced)) if replaced else Stored(new.id)
+
+    def _beside_its_key(self, draft: Draft, record: store.Record, current: Memory) -> WriteOutcome:
+        """A keyed value that may not replace the current one: history where it is older, else refused."""
+        if record.memory.said_at >= current.said_at:
+            return Refused(RefusalReason.UNTRUSTED, "only the user may change what the user set under this key")
+        self._take(replace(draft, past=True), record)
+        self.retired[record.memory.id] = current
+        return Stored(record.memory.id)
 
     def known(self, draft: Draft) -> WriteOutcome:
         """A turn that was written before: nothing happens again."""
@@ -154,21 +152,10 @@ class _Batch:
         if self.records and space and all(r.vectors is None for r in self.records):
             self.kernel.events.emit("written_without_vectors", count=len(self.records))
 
-    def _take(self, draft: Draft, vectors: Vectors | None) -> None:
-        record = draft.record(vectors, self.kernel.embedder.space)
-        chunks = tuple(enumerate(vectors)) if vectors is not None else ()
-        self._own.extend(
-            [
-                Entry(
-                    seq=len(self.records) + 1,
-                    terms=record.terms,
-                    vectors=chunks,
-                    speaker=draft.memory.speaker,
-                )
-            ]
-        )
+    def _take(self, draft: Draft, record: store.Record) -> None:
+        self.nominations.take(record.memory, record.terms)
         self.records.append(record)
-        if draft.memory.key is not None:
+        if record.memory.key is not None and not draft.past:
             self.facts.append((draft, record.memory))
 
     def _touch(self, old: Memory, draft: Draft) -> None:
@@ -193,33 +180,15 @@ class _Batch:
             return ""
         return turns_store.last_said(self.writer, new.session)
 
-    def _nominees(self, draft: Draft, vectors: Vectors | None) -> list[Memory]:
-        found: dict[str, Memory] = {}
+    def _nominees(self, draft: Draft, record: store.Record) -> list[Memory]:
+        found: list[Memory] = []
         if draft.memory.key is not None:
-            found.update({m.id: m for m in store.with_key(self.writer, draft.memory.key)})
-            found.update({r.memory.id: r.memory for r in self.records if r.memory.key == draft.memory.key})
+            found += store.with_key(self.writer, draft.memory.key)
+            found += [r.memory for r in self.records if r.memory.key == draft.memory.key]
         if draft.statement:
-            terms = [term for piece in draft.record(None, None).terms for term in piece]
-            stored = self._close(self._stored, self._active, terms, vectors)
-            found.update({m.id: m for m in store.by_seqs(self.writer, stored).values()})
-            own = self._close(self._own, list(range(1, len(self.records) + 1)), terms, vectors)
-            found.update({self.records[n - 1].memory.id: self.records[n - 1].memory for n in own})
-        newest_first = sorted(found.values(), key=lambda m: m.said_at, reverse=True)
-        return [m for m in newest_first if m.id not in self.retired and m.state is State.ACTIVE]
-
-    def _close(self, snapshot: Snapshot, seqs: list[int], terms: Sequence[str], vectors: Vectors | None) -> list[int]:
-        with snapshot.lock:
-            if not seqs or not len(snapshot):
-                return []
-            kept = np.asarray(seqs)[snapshot.holds(seqs)]
-            rows = snapshot.rows_of(kept.tolist())
-            overlap = snapshot.overlap(terms, rows)
-            chosen = [i for i in np.argsort(-overlap)[:_NOMINEES] if overlap[i] >= _MIN_OVERLAP]
-            if vectors is not None and len(vectors) == 1:
-                near = snapshot.cosine(vectors[0], rows)
-                floor = self.kernel.settings.write.value_change_cosine
-                chosen += [i for i in np.argsort(-near)[:_NOMINEES] if near[i] >= floor]
-        return [int(kept[i]) for i in dict.fromkeys(chosen)]
+            found += self.nominations.of(draft, [term for chunk in record.terms for term in chunk])
+        active = {m.id: m for m in found if m.id not in self.retired and m.state is State.ACTIVE}
+        return sorted(active.values(), key=lambda m: m.said_at, reverse=True)
 
 
 def _statement(memory: Memory) -> Statement:

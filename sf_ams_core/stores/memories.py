@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 import numpy as np
-from sqlalchemy import bindparam, case, delete, func, insert, select, update
+from sqlalchemy import BigInteger, bindparam, case, delete, func, insert, select, type_coerce, update
 
 from ..ports import Vectors
 from ..types import Memory, Scope, State
@@ -190,13 +190,21 @@ def matching(
 
 
 def candidates(reader: Reader | Writer, filters: Filters, now: datetime) -> Sequence[Any]:
-    """Rows (seq, importance, said_at, last_accessed_at, key) of what a recall may rank, in order of arrival."""
+    """Rows (seq, importance, said, accessed) of what a recall may rank, in order of arrival; times in microseconds."""
     m = memories.c
+    said, accessed = type_coerce(m.said_at, BigInteger), type_coerce(m.last_accessed_at, BigInteger)
     return reader.rows(
-        select(m.seq, m.importance, m.said_at, m.last_accessed_at, m.key)
-        .where(conditions(filters, reader.scope_id, now))
-        .order_by(m.seq)
+        select(m.seq, m.importance, said, accessed).where(conditions(filters, reader.scope_id, now)).order_by(m.seq)
     )
+
+
+def keyed(reader: Reader | Writer) -> dict[int, str]:
+    """The keys of active memories that have one, by number."""
+    m = memories.c
+    rows = reader.rows(
+        select(m.seq, m.key).where(m.scope_id == reader.scope_id, m.key.is_not(None), m.state == State.ACTIVE)
+    )
+    return {row.seq: row.key for row in rows}
 
 
 def seqs_of_turns(reader: Reader | Writer, session: str, turn_ids: Sequence[str]) -> set[int]:

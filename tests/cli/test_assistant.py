@@ -179,6 +179,63 @@ def test_it_reports_what_a_tool_did(said: str, name: str, found: str, reply: str
     assert after_tool(said, name, found) == reply
 
 
+STANDUP = "- [mem_0300] (fact, importance 0.8, 2026-01-02, user) The stand-up is at half past nine, at 9:30."
+
+
+@pytest.mark.parametrize(
+    ("news", "target", "now"),
+    [
+        ("The demo has moved to 5 December.", "mem_0123", "The demo is on 5 December."),
+        ("演示改到12月5日了。", "mem_0123", "The demo is on 12月5日."),
+        ("We moved the stand-up from 9:30 to 10:15.", "mem_0300", "The stand-up is at half past nine, at 10:15."),
+        ("Maya no longer likes green tea & cake.", "mem_0124", "Maya no longer likes green tea & cake."),
+    ],
+)
+def test_news_corrects_the_memory_it_makes_untrue(news: str, target: str, now: str) -> None:
+    """A change that a memory does not know yet is written with the correcting tool, as a whole statement."""
+    (call,) = order(news, DEMO, TEA, STANDUP).tool_calls
+    assert call == ToolCall("correct_memory", {"target": target, "new_content": now})
+
+
+def test_news_about_something_unknown_is_looked_up_once() -> None:
+    """A change of which the prompt tells nothing is looked up; where nothing is found it is only noted."""
+    (call,) = order("The rent has changed to 900.", DEMO).tool_calls
+    assert call.name == "recall_memories"
+    assert after_tool("The rent has changed to 900.", "recall_memories", "Nothing found.") == "Got it."
+
+
+def test_news_never_corrects_itself() -> None:
+    """A memory that tells the news already is not corrected by it."""
+    known = "- [mem_0400] (event, importance 0.8, 2026-01-06, user) The demo has moved to 5 December."
+    assert [call.name for call in order("The demo has moved to 5 December.", known).tool_calls] == ["recall_memories"]
+
+
+def test_what_is_meant_goes_by_its_id() -> None:
+    """Forgetting names the memory that the prompt shows, not words that may fit the order itself."""
+    assert order("Forget that Maya likes green tea.", DEMO, TEA).tool_calls[0].arguments == {"what": "mem_0124"}
+
+
+def test_what_a_tool_let_go_is_no_evidence() -> None:
+    """The result of a forgetting repeats what was forgotten; later questions are not answered with it."""
+    function: Json = {"name": "forget_memory", "arguments": "{}"}
+    history: tuple[Message, ...] = (
+        {"role": "user", "content": "Forget the party for Maya."},
+        {"role": "assistant", "content": None, "tool_calls": [{"id": "c", "type": "function", "function": function}]},
+        {"role": "tool", "tool_call_id": "c", "content": "Let go: [mem_1]: The party for Maya is on Friday."},
+        {"role": "assistant", "content": "Done, I have let go of that."},
+        {"role": "user", "content": "When is the party for Maya?"},
+    )
+    assert memory_assistant(ChatRequest(history)).content == "I don't know yet."
+
+
+def test_what_is_asked_to_be_remembered_is_important() -> None:
+    """Where the tool takes an importance, an order to remember gives one."""
+    parameters: Json = {"required": ["content"], "properties": {"content": {}, "type": {}, "importance": {}}}
+    rating: Message = {"type": "function", "function": {"name": "save_memory", "parameters": parameters}}
+    (call,) = order("Remember that the cat is called Miso.", tools=(rating,)).tool_calls
+    assert call.arguments == {"content": "the cat is called Miso", "importance": 0.8}
+
+
 @given(st.lists(st.text(max_size=60), max_size=6), st.text(max_size=60))
 def test_every_answer_is_a_line_of_the_prompt(lines: list[str], question: str) -> None:
     """Whatever the prompt holds, an answer is taken from it."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
+import langchain_core  # noqa: F401 - it sets filters of warnings when imported; those of a test must come after
 import pytest
 
 ROOT = Path(__file__).parents[2]
