@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: demo test lint bench notebooks clean help
+.PHONY: demo test lint bench clean help
 
 help:
 	@echo "make demo   install what is needed and run the two-week story through LangChain and LlamaIndex"

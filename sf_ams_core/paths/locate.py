@@ -9,7 +9,7 @@ Undoable verbs may act on one clear proposal; irreversible ones only on what is 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from ..errors import InvalidInput, NotFound
 from ..kernel import Kernel
@@ -36,7 +36,7 @@ from ..types import (
     check_id,
 )
 from .common import outdate_digests
-from .drafting import Draft, draft_note
+from .drafting import Draft, digest, draft_note
 from .write import embed_drafts, supersede
 
 _CONSIDERED = 50  # candidates
@@ -185,7 +185,7 @@ def _replace(kernel: Kernel, scope: Scope, draft: Draft, old: Sequence[str]) -> 
     now = kernel.clock.now()
     with kernel.database.write(scope) as writer:
         present = store.by_ids(writer, old)
-        retire = [m.id for m in present.values() if m.state in (State.ACTIVE, State.COLD)]
+        retire = [m.id for m in _with_twins(writer, present.values()) if m.state in (State.ACTIVE, State.COLD)]
         record = draft.record(vectors, kernel.embedder.space)
         store.insert_records(writer, [record])
         supersede(writer, retire, record.memory, now)
@@ -195,14 +195,22 @@ def _replace(kernel: Kernel, scope: Scope, draft: Draft, old: Sequence[str]) -> 
     return Superseded(draft.memory.id, tuple(retire)) if retire else Stored(draft.memory.id)
 
 
+def _with_twins(writer: Writer, memories: Iterable[Memory]) -> list[Memory]:
+    """Memories and what says the same words in other turns: whoever takes back a statement means all of it."""
+    held = {memory.id: memory for memory in memories}
+    for twins in store.with_folded(writer, [digest(memory.content) for memory in held.values()]).values():
+        held.update({memory.id: memory for _, memory in twins})
+    return list(held.values())
+
+
 def release(kernel: Kernel, scope: Scope, target: str | Sequence[str]) -> list[str]:
     """Soft forget: out of recall until `restore`. Raises InvalidInput, NotFound and StoreUnavailable."""
     now = kernel.clock.now()
     with kernel.database.write(scope) as writer:
         ids = meant(kernel, writer, target)
-        held = store.by_ids(writer, ids)
-        going = [m.id for m in held.values() if m.state in (State.ACTIVE, State.COLD)]
-        outdate_digests(writer, list(held.values()), now)
+        held = _with_twins(writer, store.by_ids(writer, ids).values())
+        going = [m.id for m in held if m.state in (State.ACTIVE, State.COLD)]
+        outdate_digests(writer, held, now)
         store.set_state(writer, going, State.ARCHIVED, "released", now, retired_at=now)
     kernel.events.emit("released", count=len(going))
     return going

@@ -33,7 +33,7 @@ def _drafts(kernel: Kernel, scope: Scope, session: str, turns: Sequence[Turn]) -
     if not kernel.enabled:
         return {}
     with kernel.database.read(scope) as reader:
-        known = store.turns_by_ids(reader, session, [t.id for t in turns if t.id])
+        known = memories.of_turns(reader, session, [t.id for t in turns if t.id])
         last = store.view(reader, session, last=1)
     before = last[-1].turn if last else None
     drafts: dict[str, Draft] = {}
@@ -52,10 +52,11 @@ def _write(
     kernel: Kernel, scope: Scope, session: str, turns: Sequence[Turn], drafts: dict[str, Draft]
 ) -> dict[str, WriteOutcome]:
     def transcribe(writer: Writer) -> list[bool]:
-        new = store.append_turns(writer, session, turns, kernel.clock.now())
-        fresh = {turn.id for turn, is_new in zip(turns, new, strict=True) if is_new}
+        store.append_turns(writer, session, turns, kernel.clock.now())
         _roll_up(kernel, writer, session)
-        return [turn_id in fresh for turn_id in drafts]
+        # A turn has its record once, also where it was said while the memory was switched off.
+        known = memories.of_turns(writer, session, list(drafts))
+        return [turn_id not in known for turn_id in drafts]
 
     outcomes = write_drafts(kernel, scope, list(drafts.values()), before=transcribe)
     written: dict[str, WriteOutcome] = dict(zip(drafts, outcomes, strict=True))

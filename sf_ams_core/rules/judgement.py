@@ -106,7 +106,7 @@ _LINKS = frozenset(
 # A frame about one of these is about something that the words alone don't name.
 _POINTERS = frozenset("it that this there he she they we these those what let let's 它 他 她 这 這 那".split())
 _INDEFINITE = frozenset("a an one some 一 一个 一個".split())
-_PAST = frozenset("was were did had went 曾 过 過".split())
+_PAST = frozenset("was were did had went got 曾 过 過".split())
 
 _CHANGE = re.compile(
     r"(?P<subject>.{2,80}?)(?:"
@@ -188,10 +188,16 @@ def _value(new: Statement, old: Statement) -> bool:
         return False
     if frame[0] in _POINTERS or frame[-1] in _INDEFINITE or any(v[0] in _INDEFINITE for v in values):
         return False
-    if _PAST & set(frame) or any(has_negation(" ".join(v)) for v in values):
+    if _tells_an_event(frame) or any(has_negation(" ".join(v)) for v in values):
         return False
     # The value stands behind the link, but for an article, a month or a unit that both share.
     return bool(_LINKS & set(_split_clitics(frame[-_LINK_REACH:]))) and bool(_topic(frame))
+
+
+def _tells_an_event(frame: Sequence[str]) -> bool:
+    """Whether a frame tells what happened once: two such statements may both be true."""
+    did = frame[0] in ("i", "we") and any(word.endswith("ed") for word in frame)
+    return did or bool(_PAST & set(frame))
 
 
 def _split_clitics(frame: Sequence[str]) -> list[str]:
@@ -217,20 +223,22 @@ def _change(new: Statement, old: Statement) -> bool:
     match = new.change
     if match is None or (old.change is not None and fold(match["value"]) in old.folded):
         return False
-    subject = {t for t in index_terms(_MOVERS.sub(" ", match["subject"])) if not t.startswith("1:")}
-    old_terms = set(old.terms)
-    if not subject or not _about(subject, old_terms) or set(index_terms(match["value"])) <= old_terms:
+    subject = [t for t in index_terms(_MOVERS.sub(" ", match["subject"])) if not t.startswith("1:")]
+    if not subject or set(index_terms(match["value"])) <= set(old.terms) or not _about(subject, old):
         return False
     # A date or number replaces one of its kind, so an old statement without one is about something else.
     return not numbers(match["value"]) or bool(old.numbers)
 
 
-def _about(subject: set[str], old_terms: set[str]) -> bool:
-    """Whether an old statement is about the whole subject: all its words, and most pairs of its characters."""
+def _about(subject: Sequence[str], old: Statement) -> bool:
+    """Whether an old statement is about the whole subject: opens with it, or holds all its words and most pairs."""
+    terms = [term for term in old.terms if not term.startswith("1:")]
+    if terms[: len(subject)] == list(subject):
+        return True
     latin = {t for t in subject if t.isascii()}
-    pairs = subject - latin
-    shared = len(pairs & old_terms)
-    return latin <= old_terms and len(latin) + shared >= 2 and shared >= _SHARED_PAIRS * len(pairs)
+    pairs = set(subject) - latin
+    shared = len(pairs & set(terms))
+    return latin <= set(terms) and len(latin) + shared >= 2 and shared >= _SHARED_PAIRS * len(pairs)
 
 
 def _polarity(new: Statement, old: Statement) -> bool:

@@ -145,12 +145,6 @@ class Database:
             yield writer
             writer._finish()
 
-    @contextlib.contextmanager
-    def upkeep(self) -> Iterator[Connection]:
-        """A writing transaction over all scopes, for queues and leases. Raises StoreUnavailable."""
-        with _store_faults(), self._writing() as conn:
-            yield conn
-
     def scrub(self) -> None:
         """Overwrite what deletions left behind in the database's own files (SQLite's log of changes)."""
         if self.dialect != "sqlite":

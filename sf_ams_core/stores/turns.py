@@ -53,16 +53,14 @@ def _turn(row: Any) -> Turn:
     return Turn(row.role, row.content, id=row.id, speaker=row.speaker, at=row.at, payload=row.payload)
 
 
-def append_turns(writer: Writer, session: str, items: Sequence[Turn], now: datetime) -> list[bool]:
-    """Add turns that have ids; for each whether it was new. One that was cleared from the view comes back into it."""
+def append_turns(writer: Writer, session: str, items: Sequence[Turn], now: datetime) -> None:
+    """Add turns that have ids. A known one changes nothing, but comes back into a view that was cleared of it."""
     known = _views(writer, session, [t.id for t in items if t.id])
     cleared = session_of(writer, session)
     cleared_view = cleared.cleared_view if cleared else 0
-    fresh: list[bool] = []
     rows: list[dict[str, Any]] = []
     for turn in items:
         assert turn.id is not None
-        fresh.append(turn.id not in known)
         if turn.id not in known:
             seq = writer.take_seq()
             known[turn.id] = seq
@@ -71,7 +69,6 @@ def append_turns(writer: Writer, session: str, items: Sequence[Turn], now: datet
             known[turn.id] = _show_again(writer, session, turn.id)
     writer.execute(insert(turns), rows)
     _saw(writer, session, now)
-    return fresh
 
 
 def _row(scope_id: int, session: str, turn: Turn, seq: int, now: datetime) -> dict[str, Any]:
@@ -175,20 +172,6 @@ def view(reader: Reader | Writer, session: str, *, after: int = 0, last: int | N
         .limit(last)
     )
     return [Placed(row.view, _turn(row)) for row in reversed(reader.rows(statement))]
-
-
-def turns_by_ids(reader: Reader | Writer, session: str, ids: Sequence[str]) -> dict[str, Turn]:
-    """Turns of a session by id."""
-    found: dict[str, Turn] = {}
-    for start in range(0, len(ids), 900):
-        part = ids[start : start + 900]
-        rows = reader.rows(
-            select(*_COLUMNS).where(
-                turns.c.scope_id == reader.scope_id, turns.c.session == session, turns.c.id.in_(part)
-            )
-        )
-        found.update({row.id: _turn(row) for row in rows})
-    return found
 
 
 def last_said(reader: Reader | Writer, session: str) -> str:

@@ -61,6 +61,8 @@ def test_the_same_words_again_touch_the_memory(engine, scope, words):
         ("最终演示日期是10月27日", "演示日期改到11月1日了"),
         ("The budget is 45,000.", "Actually the budget is 48,000, not 45,000."),
         ("预算是45000元", "预算不是45000，而是48000"),
+        ("The launch is on 12 May.", "The launch has moved to 19 May."),
+        ("数据库用的是PostgreSQL", "把数据库从PostgreSQL迁移到MySQL"),
         ("I like coffee.", "I no longer like coffee."),
         ("我喜欢咖啡", "我不再喜欢咖啡了"),
     ],
@@ -80,6 +82,7 @@ def test_a_sure_contradiction_supersedes(engine, scope, old, new):
 @pytest.mark.parametrize(
     ("old", "new"),
     [
+        ("I moved to Berlin.", "I moved to Lisbon."),
         ("I like red.", "I like blue."),
         ("我喜欢红色", "我喜欢蓝色"),
         ("Anna likes Tom.", "Tom likes Anna."),
@@ -263,3 +266,37 @@ def test_many_notes_are_one_outcome_each_in_order(engine, scope):
     """`remember_many` answers note by note."""
     outcomes = engine.remember_many(scope, [Note("I live in Oslo."), Note(""), Note("I live in Oslo.")])
     assert [type(o) for o in outcomes] == [Stored, Refused, Touched]
+
+
+@pytest.mark.parametrize("source", ["document", "tool", "assistant"])
+def test_nobody_but_the_user_overwrites_what_the_user_set(engine, scope, source):
+    """A keyed value of a weaker source is refused while the user's holds."""
+    engine.set_fact(scope, "plan", "gold")
+    assert engine.remember(scope, "I decided to take the free plan.", key="plan", source=source).reason is RefusalReason.UNTRUSTED
+    assert engine.fact(scope, "plan").value == "gold"
+
+
+def test_a_late_value_of_a_key_is_history(engine, scope, clock):
+    """An older value that arrives later does not become the current one."""
+    engine.remember(scope, "Ship to 2 Long Road", key="address")
+    engine.remember(scope, "Ship to 1 Old Road", key="address", occurred_at=clock.now() - timedelta(days=9))
+    assert engine.fact(scope, "address").value == "Ship to 2 Long Road"
+    assert contents(engine, scope) == ["Ship to 2 Long Road"]
+
+
+def test_a_turn_said_while_switched_off_gets_its_record_when_it_is_added_again(engine, scope):
+    """The transcript kept it, and nothing else stands in the way."""
+    turn = Turn("user", "I live in Oslo.", id="1")
+    engine.enabled = False
+    engine.add_turns(scope, "s", [turn])
+    engine.enabled = True
+    assert isinstance(engine.add_turns(scope, "s", [turn])[0], Stored)
+    assert len(engine.turns(scope, "s")) == len(engine.list(scope)) == 1
+
+
+def test_taking_back_a_statement_takes_all_its_repetitions(engine, scope):
+    """What was said in two sessions is released, and corrected, in both."""
+    for session in ("a", "b"):
+        engine.add_turns(scope, session, [Turn("user", "My locker is number twelve.", id="1")])
+    assert len(engine.release(scope, "locker number twelve")) == 2
+    assert engine.list(scope) == ()
