@@ -92,6 +92,7 @@ class _Show:
         self.narrator.session(session[0], talker.name)
         for step in self.stage.session(session, talker):
             self.narrator.step(step)
+        self.narrator.summary(self.stage.close(session[0].session))
         if self.pause:
             typer.prompt("Enter to go on", default="", show_default=False, prompt_suffix=" ")
 

@@ -21,7 +21,7 @@ _HITS = 2  # shown of those recalled
 _PLANNED = 7  # rows shown of a plan
 _GUTTER = 6  # columns before the words
 _CHARS = 76  # shown of a memory
-_LEGEND = "＋ kept as more than a remark   ⇄ superseded   ✂ let go   ⚙ tools called   ✓ ✗ right or wrong"
+_LEGEND = "＋ kept as more than a remark  ⇄ superseded  ✂ let go  ∑ summary  ⚙ tools called  ✓ ✗ right or wrong"
 
 
 class Narrator:
@@ -58,6 +58,11 @@ class Narrator:
             case _:
                 self._row("you", _told(step))
                 self._changes(step)
+
+    def summary(self, kept: Memory | None) -> None:
+        """What is kept of a session as a whole."""
+        if kept is not None:
+            self._row("∑", Text(_cut(kept.content, 2 * _CHARS), "dim"))
 
     def forgetting(self, done: Forgetting) -> None:
         """The plan with its reasons, and what the database held before, after, undone and after again."""

@@ -51,7 +51,8 @@ class Change:
         return cls(
             kept=tuple(m for i, m in after.items() if i not in before and m.type != "dialogue" and i not in successors),
             superseded=tuple((m, after[m.superseded_by]) for m in retired if m.superseded_by),
-            released=tuple(m for m in retired if m.superseded_by is None),
+            # Summaries that repeat what is taken back go with it.
+            released=tuple(m for m in retired if m.superseded_by is None and m.type != "summary"),
         )
 
 
@@ -129,6 +130,11 @@ class Stage:
             step, before = self._step(beat, talker, before)
             self.steps.append(step)
             yield step
+
+    def close(self, session: str) -> Memory | None:
+        """End a session; the summary that is kept of it, None where nothing in it lasts."""
+        outcome = self.engine.end_session(self.scope, session)
+        return self.engine.get(self.scope, outcome.id) if outcome and outcome.id else None
 
     def forget(self, ratio: float) -> Forgetting:
         """By night let the least valuable `ratio` of the records go, take it back, and do it again."""
