@@ -10,6 +10,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from typing import Self
 
 from .aio import LazyPool, twin
 from .errors import InvalidInput, ProviderFault, StoreUnavailable
@@ -18,6 +19,8 @@ from .kernel import Kernel
 from .paths import context as context_path
 from .paths import locate, transcript
 from .paths import recall as recall_path
+from .paths.erase import turn_holds
+from .rules import windows
 from .stores import turns as turns_store
 from .stores.filters import Filters, check_importance, check_types
 from .types import MemoryContext, Recall, Scope, Turn, WriteOutcome, check_id
@@ -56,11 +59,13 @@ class Waiting:
         with self._lock:
             return list(self._turns.get((scope, session), ()))
 
-    def drop(self, scope: Scope) -> None:
-        """Forget what waits for a scope."""
+    def drop(self, scope: Scope, naming: str | None) -> None:
+        """Forget what waits for a scope, or only the turns that name an identifier."""
         with self._lock:
             for key in [key for key in self._turns if key[0] == scope]:
-                del self._turns[key]
+                self._turns[key] = [turn for turn in self._turns[key] if naming and not turn_holds(turn, naming)]
+                if not self._turns[key]:
+                    del self._turns[key]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +80,9 @@ class Conversation:
 
     def __post_init__(self) -> None:
         check_id(self.session, "session")
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self  # frozen, and bound to the one engine
 
     def add(self, turns: Sequence[Turn]) -> tuple[WriteOutcome, ...]:
         """Write turns with their memories; while the store is down they wait in memory and the answer is empty."""
@@ -143,10 +151,18 @@ class Conversation:
     def recall(
         self, query: str, *, k: int = 5, types: Collection[str] | None = None, min_importance: float = 0.0
     ) -> Recall:
-        """The best memories for a question, of all sessions of the scope."""
+        """The best memories for a question, of all sessions of the scope; what is being asked here is none of them."""
         recall_path.check_request(query, k)
         filters = Filters(types=check_types(types), min_importance=check_importance(min_importance, "min_importance"))
-        return recall_path.recall(self.kernel, self.scope, recall_path.Request(query, k, filters))
+        request = recall_path.Request(query, k, filters, hide=(self.session, self._asked()))
+        return recall_path.recall(self.kernel, self.scope, request)
+
+    def release(self, target: str | Sequence[str]) -> tuple[str, ...]:
+        """Soft forget by tool: what is meant, and the request that repeats it. Raises NotFound, StoreUnavailable."""
+        return tuple(locate.release(self.kernel, self.scope, target, asked=(self.session, self._asked())))
+
+    def _asked(self) -> frozenset[str]:
+        return frozenset(turn.id for turn in windows.asking(self.messages()) if turn.id)
 
     def correct(self, target: str | Sequence[str], new_content: str) -> WriteOutcome:
         """What an assistant corrects by tool: only where the user's last turn here holds the new value.
@@ -170,6 +186,7 @@ class Conversation:
     arecall = twin(recall)
     arevision = twin(revision)
     acorrect = twin(correct)
+    arelease = twin(release)
     aclear = twin(clear)
 
 

@@ -7,6 +7,7 @@ with MemoryEngine.open("sqlite:///memory.db") as engine:
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
@@ -30,6 +31,7 @@ from .paths import locate as locate_path
 from .paths import recall as recall_path
 from .paths import sessions, transcript, write
 from .paths.common import write_uses
+from .paths.drafting import check_key
 from .ports import Embedder, LanguageModel
 from .registry import forget_engine, register_engine, resolve_engine
 from .rules.entities import fold_identifier
@@ -301,8 +303,7 @@ class MemoryEngine:
         everything: bool = False,
     ) -> ErasureReceipt:
         """Hard delete with every derivative; the receipt says what was looked for afterwards. Raises NotFound."""
-        if everything:
-            self._waiting.drop(_scope(scope))
+        self._waiting.drop(_scope(scope), None if everything else erase_path.check_identifier(identifier))
         return erase_path.erase(
             self._kernel,
             _scope(scope),
@@ -421,7 +422,7 @@ class MemoryEngine:
 
     def fact(self, scope: Scope, key: str, *, as_of: datetime | None = None) -> Fact | None:
         """The current version of a key, or the one that held at `as_of`."""
-        name = facts_path.check_key(key)
+        name = check_key(key)
         moment = check_moment(as_of, "as_of")
         with self._kernel.database.read(_scope(scope)) as reader:
             if moment is not None:
@@ -436,7 +437,7 @@ class MemoryEngine:
     def fact_history(self, scope: Scope, key: str) -> tuple[Fact, ...]:
         """Every version of a key, oldest first."""
         with self._kernel.database.read(_scope(scope)) as reader:
-            return tuple(facts_store.fact_versions(reader, facts_path.check_key(key)))
+            return tuple(facts_store.fact_versions(reader, check_key(key)))
 
     def delete_fact(self, scope: Scope, key: str) -> bool:
         """End the current version of a key, keeping its history; whether there was one."""
@@ -513,7 +514,10 @@ class MemoryEngine:
     aplan_forgetting = twin(plan_forgetting)
     aforget = twin(forget)
     aundo = twin(undo)
-    aclose = twin(close)
+
+    async def aclose(self) -> None:
+        """Async twin of `close`; off the engine's own threads, which it ends."""
+        await asyncio.to_thread(self.close)
 
 
 def _unique_ref() -> str:
@@ -530,9 +534,9 @@ def _scope(scope: Scope) -> Scope:
     return scope
 
 
-def _strings(names: Sequence[str], what: str) -> tuple[str, ...]:
-    if isinstance(names, str):
-        raise InvalidInput(f"{what} must be a sequence of strings, got one string")
+def _strings(names: Collection[str], what: str) -> tuple[str, ...]:
+    if isinstance(names, str) or not isinstance(names, Collection):
+        raise InvalidInput(f"{what} must be a sequence of strings, got {type(names).__name__}")
     return tuple(names)
 
 
@@ -555,7 +559,7 @@ def _filters(
         min_importance=check_importance(min_importance, "min_importance"),
         since=check_moment(since, "since"),
         until=check_moment(until, "until"),
-        entities=tuple(fold_identifier(name) for name in _strings(tuple(entities or ()), "entities")),
+        entities=tuple(fold_identifier(check_id(name, "entities")) for name in _strings(entities or (), "entities")),
         metadata=check_metadata(metadata),
         session=None if session is None else check_id(session, "session"),
         include=check_states(include),

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import Self
 
 from .aio import LazyPool, twin
 from .kernel import Kernel
-from .paths.drafting import check_json, check_ttl
-from .rules import privacy, text
+from .paths.drafting import check_key, check_ttl, clean_value
 from .stores import facts as store
 from .types import Json, Scope, check_id
 
@@ -28,22 +28,24 @@ class WorkingMemory:
     def __post_init__(self) -> None:
         check_id(self.session, "session")
 
+    def __deepcopy__(self, memo: object) -> Self:
+        return self  # frozen, and bound to the one engine
+
     def set(self, key: str, value: Json, *, ttl: float | None = None) -> None:
         """Set a key to a JSON value, for `ttl` seconds (by default as long as a session may idle)."""
-        check_id(key, "key")
-        check_json(value, "value")
+        name = check_key(key)
         if ttl is not None:
             check_ttl(ttl)
         rules = self.kernel.settings
         seconds = ttl if ttl is not None else rules.context.session_idle_minutes * 60
         expires = self.kernel.clock.now() + min(timedelta(seconds=min(seconds, 3e9)), _FOREVER)
-        redacted, _ = privacy.redact_json(value, phones=rules.write.redact_phones, emails=rules.write.redact_emails)
+        kept = clean_value(name, value, rules.write)
         with self.kernel.database.write(self.scope) as writer:
-            store.put_working(writer, self.session, text.clean(key), redacted, expires)
+            store.put_working(writer, self.session, name, kept, expires)
 
     def get(self, key: str, default: Json = None) -> Json:
         """The value of a key, `default` where it is not set or has expired."""
-        return self.all().get(text.clean(check_id(key, "key")), default)
+        return self.all().get(check_key(key), default)
 
     def all(self) -> Mapping[str, Json]:
         """Every key that is set, in order."""
@@ -52,9 +54,9 @@ class WorkingMemory:
 
     def delete(self, key: str) -> bool:
         """Delete a key; whether it was set."""
-        check_id(key, "key")
+        name = check_key(key)
         with self.kernel.database.write(self.scope) as writer:
-            return store.delete_working(writer, self.session, text.clean(key)) > 0
+            return store.delete_working(writer, self.session, name) > 0
 
     def clear(self) -> None:
         """Delete every key of the session."""

@@ -153,13 +153,17 @@ class _Verbs:
 
     def recall(self, query: str) -> Result:
         with _told_to_the_model():
-            scope, _ = self._whose()
-            return _recalled(query, self.engine.recall(scope, query))
+            scope, session = self._whose()
+            if session is None:
+                return _recalled(query, self.engine.recall(scope, query))
+            return _recalled(query, self.engine.conversation(scope, session).recall(query))
 
     async def arecall(self, query: str) -> Result:
         with _told_to_the_model():
-            scope, _ = self._whose()
-            return _recalled(query, await self.engine.arecall(scope, query))
+            scope, session = self._whose()
+            if session is None:
+                return _recalled(query, await self.engine.arecall(scope, query))
+            return _recalled(query, await self.engine.conversation(scope, session).arecall(query))
 
     def correct(self, target: str, new_content: str) -> Result:
         with _told_to_the_model():
@@ -177,14 +181,16 @@ class _Verbs:
 
     def forget(self, target: str) -> Result:
         with _told_to_the_model():
-            scope, _ = self._whose()
-            going = self.engine.release(scope, target)
+            scope, session = self._whose()
+            whose = self.engine.conversation(scope, session) if session is not None else None
+            going = whose.release(target) if whose is not None else self.engine.release(scope, target)
             return _let_go(going, [self.engine.get(scope, memory_id) for memory_id in going])
 
     async def aforget(self, target: str) -> Result:
         with _told_to_the_model():
-            scope, _ = self._whose()
-            going = await self.engine.arelease(scope, target)
+            scope, session = self._whose()
+            whose = self.engine.conversation(scope, session) if session is not None else None
+            going = await (whose.arelease(target) if whose is not None else self.engine.arelease(scope, target))
             return _let_go(going, [await self.engine.aget(scope, memory_id) for memory_id in going])
 
     def _whose(self) -> tuple[Scope, str | None]:

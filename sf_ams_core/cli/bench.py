@@ -40,7 +40,7 @@ def bench(
     others: Annotated[int, typer.Option(min=50, help="Records of other scopes in the same file.")] = 50_000,
     as_json: AsJson = False,
 ) -> None:
-    """Measure recall and writing against their floors, in about two minutes."""
+    """Measure recall and writing against their floors, in two to four minutes."""
     with (
         tempfile.TemporaryDirectory(prefix="sf-ams-bench-") as name,
         progress_bar(read_work(records, others) + 2 * _TURNS) as bar,
@@ -75,9 +75,9 @@ def _print(console: Console, read: ReadBench, writes: Sequence[WriteBench]) -> N
     console.print(_read_table(read), _write_table(writes))
     console.print(
         Text(
-            "Floor of reading: the scope's vectors read from the same file with sqlite3 and scanned in numpy, top 10.\n"
-            "Recall without the time of embedding. Floor of writing: the same texts embedded, and inserted with their\n"
-            "vectors by sqlite3 in one transaction.",
+            "Recall is without the time of embedding; its floor reads the scope's vectors from\n"
+            "the same file with sqlite3 and scans them in numpy, top 10. The floor of writing\n"
+            "embeds the same texts and inserts them with their vectors by sqlite3.",
             style="dim",
         )
     )

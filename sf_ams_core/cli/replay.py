@@ -108,9 +108,10 @@ def _print(console: Console, report: ReplayReport) -> None:
 
 
 def _score_table(report: ReplayReport) -> Table:
-    table = Table("category", *("n", "R@5", "R@10", "nDCG@10"))
-    for column in table.columns[1:]:
-        column.justify = "right"
+    table = Table()
+    table.add_column("category", overflow="fold")
+    for name in ("n", "R@5", "R@10", "nDCG@10"):
+        table.add_column(name, justify="right", no_wrap=True)
     for scores in report.scores:
         figures = (scores.recall_5, scores.recall_10, scores.ndcg_10)
         table.add_row(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from importlib.metadata import version
 from types import TracebackType
@@ -74,7 +74,7 @@ class _OneBlasThread:
     """
 
     def __init__(self) -> None:
-        self._controller = _controller()
+        self._controller, self._take_control = _controller()
         self._lock = threading.Lock()
         self._inside = 0
         self._limiter: _Limiter | None = None
@@ -83,6 +83,7 @@ class _OneBlasThread:
         with self._lock:
             self._inside += 1
             if self._inside == 1 and self._controller is not None:
+                self._take_control()
                 self._limiter = self._controller.limit(limits=1, user_api="blas")
         return self
 
@@ -92,8 +93,10 @@ class _OneBlasThread:
         with self._lock:
             self._inside -= 1
             if self._inside == 0 and self._limiter is not None:
+                self._take_control()
                 self._limiter.restore_original_limits()
                 self._limiter = None
+                self._take_control()
 
 
 class _Controller(Protocol):
@@ -120,14 +123,21 @@ def _load() -> tuple[_Encoder, _OneBlasThread]:
     return model, cap
 
 
-def _controller() -> _Controller | None:
+def _controller() -> tuple[_Controller | None, Callable[[], None]]:
+    """What sets limits, and what lets the present thread set them.
+
+    threadpoolctl heeds only the first thread that ever set a limit while that thread lives; a thread of a pool that
+    is not heard would leave BLAS with all its threads, which costs ten times the time on busy cores.
+    """
     try:
         threadpoolctl = importlib.import_module("threadpoolctl")
     except ModuleNotFoundError:
         _LOG.warning('{"event": "embedder.slow", "hint": "pip install threadpoolctl"}')
-        return None
+        return None, lambda: None
+    blas = getattr(threadpoolctl, "OpenBLASController", None)
+    clear = getattr(blas, "clear_controlling_thread", None)
     controller: _Controller = threadpoolctl.ThreadpoolController()
-    return controller
+    return controller, (lambda: clear(force=True)) if clear is not None else (lambda: None)
 
 
 @cache

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from .exact import Snapshot
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Kept:
     epoch: int
     snapshot: Snapshot
+    counted: int = 0  # of its bytes, when it was last looked up
 
 
 class SnapshotCache:
@@ -22,6 +23,7 @@ class SnapshotCache:
         self._limit = limit
         self._lock = threading.Lock()
         self._kept: OrderedDict[tuple[int, str], _Kept] = OrderedDict()
+        self._bytes = 0
 
     def get(self, scope_id: int, space: str, dimension: int, epoch: int) -> Snapshot:
         """The snapshot of a scope at this epoch, empty where it must be built."""
@@ -29,25 +31,30 @@ class SnapshotCache:
         with self._lock:
             kept = self._kept.get(key)
             if kept is None or kept.epoch < epoch or kept.snapshot.dimension != dimension:
-                kept = _Kept(epoch, Snapshot(dimension))
-                self._kept[key] = kept
+                self._remove(key)
+                kept = self._kept[key] = _Kept(epoch, Snapshot(dimension))
             elif kept.epoch > epoch:
                 return Snapshot(dimension)  # a reader of an older view must not spoil the newer one
             self._kept.move_to_end(key)
-            self._shrink()
+            # Counted as it is found: going through all of them would cost every call of every scope.
+            size = kept.snapshot.bytes
+            self._bytes += size - kept.counted
+            kept.counted = size
+            while len(self._kept) > 1 and self._bytes > self._limit:
+                self._remove(next(iter(self._kept)))
             return kept.snapshot
 
     def drop(self, scope_id: int) -> None:
         """Forget everything of a scope."""
         with self._lock:
             for key in [key for key in self._kept if key[0] == scope_id]:
-                del self._kept[key]
+                self._remove(key)
 
     def held(self, scope_id: int) -> int:
         """How many snapshots of a scope are kept."""
         with self._lock:
             return sum(key[0] == scope_id for key in self._kept)
 
-    def _shrink(self) -> None:
-        while len(self._kept) > 1 and sum(k.snapshot.bytes for k in self._kept.values()) > self._limit:
-            self._kept.popitem(last=False)
+    def _remove(self, key: tuple[int, str]) -> None:
+        kept = self._kept.pop(key, None)
+        self._bytes -= kept.counted if kept is not None else 0

@@ -22,6 +22,9 @@ Rows = NDArray[np.intp]
 Scores = NDArray[np.float64]
 
 
+_BYTES_EMPTY = 4_096
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
     """What is indexed of one record."""
@@ -54,6 +57,7 @@ class Snapshot:
         self._unit_embedded = array("b")
         self._matrix: Vectors = np.zeros((0, dimension), dtype=np.float32)
         self._postings: dict[str, tuple[array[int], array[float]]] = {}
+        self._posted = 0  # entries of all postings
         self._last_turn: dict[str, int] = {}
         self._before = array("q")  # row of the turn before in the session, -1 where there is none
         self._after = array("q")
@@ -64,7 +68,7 @@ class Snapshot:
     @property
     def bytes(self) -> int:
         """Roughly what it costs to keep."""
-        return self._matrix.nbytes + 64 * len(self.seqs) + 16 * sum(len(p[0]) for p in self._postings.values())
+        return _BYTES_EMPTY + self._matrix.nbytes + 64 * len(self.seqs) + 300 * len(self._postings) + 12 * self._posted
 
     def extend(self, entries: Iterable[Entry]) -> None:
         """Add records in ascending order of seq."""
@@ -166,7 +170,7 @@ class Snapshot:
     def _add_unit(self, row: int, terms: Sequence[str], vector: Vectors | None) -> None:
         unit = len(self._unit_row)
         if unit >= len(self._matrix):
-            grown = np.zeros((max(64, 2 * len(self._matrix)), self.dimension), dtype=np.float32)
+            grown = np.zeros((max(8, 2 * len(self._matrix)), self.dimension), dtype=np.float32)
             grown[: len(self._matrix)] = self._matrix
             self._matrix = grown
         usable = vector is not None and len(vector) == self.dimension
@@ -179,6 +183,7 @@ class Snapshot:
         counts: dict[str, int] = {}
         for term in terms:
             counts[term] = counts.get(term, 0) + 1
+        self._posted += len(counts)
         for term, count in counts.items():
             units, frequencies = self._postings.setdefault(term, (array("q"), array("f")))
             units.append(unit)

@@ -5,6 +5,7 @@ outbox (ids only) ──present words──▶ embed outside the transaction ─
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
 from ..errors import ProviderFault
@@ -14,7 +15,6 @@ from ..rules import text
 from ..stores import memories as store
 from ..stores import turns as turns_store
 from ..stores import upkeep
-from ..stores.database import Reader
 from ..types import Memory, Scope, Turn
 from .drafting import spoken_context
 
@@ -32,7 +32,9 @@ def catch_up(kernel: Kernel, scope: Scope, limit: int = _AT_ONCE) -> int:
     with kernel.database.read(scope) as reader:
         due = upkeep.due(reader, "vector", now, limit)
         held = store.by_seqs(reader, [seq for seq, _ in due])
-        pieces = {seq: _pieces(kernel, reader, memory) for seq, memory in held.items()}
+        sessions = {memory.session for memory in held.values()} - {None}
+        said = {session: turns_store.transcript(reader, session) for session in sessions if session}
+        pieces = {seq: _pieces(kernel, said, memory) for seq, memory in held.items()}
     if not due:
         return 0
     arrays: dict[int, Vectors] = {}
@@ -54,20 +56,20 @@ def catch_up(kernel: Kernel, scope: Scope, limit: int = _AT_ONCE) -> int:
     return len(present)
 
 
-def _pieces(kernel: Kernel, reader: Reader, memory: Memory) -> list[str]:
+def _pieces(kernel: Kernel, said: Mapping[str, Sequence[Turn]], memory: Memory) -> list[str]:
     rules = kernel.settings.write
     pieces = text.chunks(memory.content[: rules.searched_chars], rules.chunk_chars)
     if len(pieces) > 1 or memory.session is None or len(memory.source_ids) != 1:
         return pieces[: rules.embedded_chunks]
-    before, turn = _pair(reader, memory.session, memory.source_ids[0])
+    before, turn = _pair(said[memory.session], memory.source_ids[0])
     context = spoken_context(turn, before, rules) if turn is not None else ""
     return [f"{context} {pieces[0]}".strip()]
 
 
-def _pair(reader: Reader, session: str, turn_id: str) -> tuple[Turn | None, Turn | None]:
+def _pair(said: Sequence[Turn], turn_id: str) -> tuple[Turn | None, Turn | None]:
     """The turn before a turn, and the turn."""
     before: Turn | None = None
-    for turn in turns_store.transcript(reader, session):
+    for turn in said:
         if turn.id == turn_id:
             return before, turn
         before = turn if turn.content.strip() else before

@@ -12,14 +12,16 @@ from ..errors import InvalidInput
 from ..events import new_trace_id
 from ..kernel import Kernel
 from ..rules import rendering, windows
-from ..rules.text import fold
+from ..rules.text import wording
 from ..rules.tokens import count_tokens
 from ..stores import facts as facts_store
 from ..stores import turns as turns_store
+from ..stores.database import Reader
 from ..types import Fact, Hit, MemoryContext, Recall, Scope, Turn
 from .recall import Request, recall
 
 _MAX_FACTS = 20
+_MAX_TURNS = 10_000
 _TURN_OVERHEAD = 4  # tokens that a chat format adds to a message
 
 
@@ -45,11 +47,11 @@ def build_context(
     """
     rules = kernel.settings.context
     last = recent_turns if recent_turns is not None else rules.recent_turns
-    _check(last, token_budget)
+    _check(query, last, token_budget)
     with kernel.database.read(scope) as reader:
         held = turns_store.session_of(reader, session)
         # Twice the window, so that its first exchange can be whole.
-        said = [placed.turn for placed in turns_store.view(reader, session, last=max(2 * last, 40))]
+        said = _shown(reader, session, max(2 * last, 40))
         facts = facts_store.current_facts(reader)[:_MAX_FACTS] if kernel.enabled else []
     said += [turn for turn in waiting if turn.id not in {t.id for t in said}]
     shown = windows.recent(said, last)
@@ -60,10 +62,23 @@ def build_context(
     return _fit(question or summary or "", facts, summary, found, shown, token_budget)
 
 
-def _check(last: int, token_budget: int | None) -> None:
-    if isinstance(last, bool) or not isinstance(last, int) or last < 1:
-        raise InvalidInput(f"recent_turns must be a whole number from 1, got {last!r}")
-    if token_budget is not None and (not isinstance(token_budget, int) or token_budget < 1):
+def _shown(reader: Reader, session: str, last: int) -> list[Turn]:
+    """The newest turns of the view, and as many more as it takes to see what the user asked."""
+    while True:
+        said = [placed.turn for placed in turns_store.view(reader, session, last=last)]
+        if len(said) < last or any(turn.role == "user" for turn in said):
+            return said
+        last *= 4
+
+
+def _check(query: object, last: int, token_budget: int | None) -> None:
+    if query is not None and not isinstance(query, str):
+        raise InvalidInput(f"query must be a string, got {type(query).__name__}")
+    if isinstance(last, bool) or not isinstance(last, int) or not 1 <= last <= _MAX_TURNS:
+        raise InvalidInput(f"recent_turns must be a whole number from 1 to {_MAX_TURNS}, got {last!r}")
+    if token_budget is not None and (
+        isinstance(token_budget, bool) or not isinstance(token_budget, int) or token_budget < 1
+    ):
         raise InvalidInput(f"token_budget must be a whole number from 1, got {token_budget!r}")
 
 
@@ -80,8 +95,8 @@ def _recall(
     topic = " ".join(turn.content for turn in shown[-3:] if turn.role == "user" and turn not in asked)
     request = Request(question, k=k + len(hidden), topic=topic, hide=(session, hidden))
     found = recall(kernel, scope, replace(request, counts_as_use=False))
-    words = {fold(turn.content) for turn in [*shown, *asked]}
-    fresh = [hit for hit in found if fold(hit.content) not in words and not _told(hit, session, hidden)]
+    words = {wording(turn.content) for turn in [*shown, *asked]}
+    fresh = [hit for hit in found if wording(hit.content) not in words and not _told(hit, session, hidden)]
     if fresh:
         kernel.uses.note(scope, [hit.memory.id for hit in fresh[:k]], kernel.clock.now())
     return replace(found, hits=tuple(fresh[:k]))

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -23,6 +22,7 @@ from ..settings import Settings, WriteSettings
 from ..stores.filters import check_importance, check_types
 from ..stores.memories import Record
 from ..types import (
+    ROLES,
     SOURCES,
     Json,
     Memory,
@@ -79,7 +79,7 @@ class Draft:
 
 def digest(content: str) -> str:
     """The same for all ways of writing the same words."""
-    folded = text.fold(content) or content
+    folded = text.wording(content) or content
     return hashlib.sha256(folded.encode()).hexdigest()
 
 
@@ -118,7 +118,7 @@ def draft_note(note: Note, scope: Scope, settings: Settings, clock: Clock) -> Dr
         importance=importance,
         entities=_entities(redaction.text, note.entities, rules),
         metadata=metadata,
-        key=None if note.key is None else text.clean(note.key),
+        key=None if note.key is None else check_key(note.key),
         source=note.source,
         source_ids=tuple(note.source_ids),
         visibility=note.visibility,
@@ -144,7 +144,7 @@ def clean_turn(turn: Turn, settings: Settings, clock: Clock) -> Turn | Refused:
         turn,
         content=redaction.text,
         id=turn.id or clock.new_id("turn"),
-        speaker=text.clean(turn.speaker).strip() or None if turn.speaker else None,
+        speaker=privacy.redact(text.clean(turn.speaker)).text.strip() or None if turn.speaker else None,
         at=None if turn.at is None else as_utc(turn.at),
         payload=payload,
     )
@@ -199,6 +199,10 @@ def spoken_context(turn: Turn, before: Turn | None, rules: WriteSettings) -> str
 
 def check_note(note: Note) -> None:
     """Raise InvalidInput where a note can't be meant."""
+    if not isinstance(note, Note):
+        raise InvalidInput(f"notes must be Note values, got {type(note).__name__}")
+    if note.key is not None:
+        check_key(note.key)
     if not isinstance(note.content, str):
         raise InvalidInput(f"content must be a string, got {type(note.content).__name__}")
     if note.type is not None:
@@ -209,12 +213,12 @@ def check_note(note: Note) -> None:
         check_ttl(note.ttl)
     if note.source not in SOURCES:
         raise InvalidInput(f"unknown source {note.source!r}; use one of {', '.join(SOURCES)}")
-    for value, what in ((note.key, "key"), (note.session, "session"), (note.visibility, "visibility")):
+    for value, what in ((note.session, "session"), (note.visibility, "visibility")):
         if value is not None:
             check_id(value, what)
     for names, what in ((note.entities, "entities"), (note.source_ids, "source_ids")):
-        if isinstance(names, str):
-            raise InvalidInput(f"{what} must be a sequence of strings, got one string")
+        if isinstance(names, str) or not isinstance(names, Sequence):
+            raise InvalidInput(f"{what} must be a sequence of strings, got {type(names).__name__}")
         for name in names:
             check_id(name, what)
     if note.occurred_at is not None and not isinstance(note.occurred_at, datetime):
@@ -226,20 +230,38 @@ def check_note(note: Note) -> None:
 
 def check_turn(turn: Turn) -> None:
     """Raise InvalidInput where a turn can't be meant."""
-    if not isinstance(turn, Turn) or turn.role not in ("user", "assistant", "tool", "system"):
+    if not isinstance(turn, Turn) or turn.role not in ROLES:
         raise InvalidInput("turns must be Turn values with role user, assistant, tool or system")
     if not isinstance(turn.content, str):
         raise InvalidInput(f"Turn.content must be a string, got {type(turn.content).__name__}")
     if turn.id is not None:
         check_id(turn.id, "Turn.id")
+    if turn.speaker is not None and not isinstance(turn.speaker, str):
+        raise InvalidInput(f"Turn.speaker must be a string, got {type(turn.speaker).__name__}")
     if turn.at is not None and not isinstance(turn.at, datetime):
         raise InvalidInput(f"Turn.at must be a datetime, got {type(turn.at).__name__}")
     check_json(turn.payload, "Turn.payload")
 
 
+def check_key(key: str, what: str = "key") -> str:
+    """A key as it is stored. Raises InvalidInput; a key with a secret in it too, since what is cut could be alike."""
+    name = check_id(text.clean(key) if isinstance(key, str) else key, what)
+    if privacy.redact(name).kinds:
+        raise InvalidInput(f"{what} holds a secret; name it without")
+    return name
+
+
+def clean_value(name: str, value: Json, rules: WriteSettings) -> Json:
+    """A value as it is stored under a name: cleaned, and redacted by what the name says. Raises InvalidInput."""
+    check_json(value, "value")
+    told, _ = privacy.redact_json({name: _clean_json(value)}, phones=rules.redact_phones, emails=rules.redact_emails)
+    assert isinstance(told, dict)
+    return next(iter(told.values()))
+
+
 def check_ttl(ttl: float) -> None:
     """Raise InvalidInput where a time to live is not a positive number of seconds."""
-    if isinstance(ttl, bool) or not isinstance(ttl, int | float) or math.isnan(ttl) or ttl <= 0:
+    if isinstance(ttl, bool) or not isinstance(ttl, int | float) or ttl != ttl or ttl <= 0:
         raise InvalidInput(f"ttl must be a positive number of seconds, got {ttl!r}; leave it out to keep for ever")
 
 

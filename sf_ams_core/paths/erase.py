@@ -9,14 +9,14 @@ Only sure matches are erased; what is merely similar is listed.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import pairwise
 
 from ..errors import InvalidInput, NotFound
 from ..kernel import Kernel
 from ..rules.entities import contains_identifier, fold_identifier, romanise
-from ..rules.text import fold
+from ..rules.text import index_terms, wording
 from ..stores import facts as facts_store
 from ..stores import memories as store
 from ..stores import turns as turns_store
@@ -30,15 +30,57 @@ from .drafting import spoken_context
 
 @dataclass(slots=True)
 class _Doomed:
-    """What goes: memories by id, turns by session, and the memories that merely stood on an erased turn."""
+    """What goes: memories by id, turns by session, and the memories that merely stood on an erased turn.
 
+    A turn's id is unique in its session only, so `cited` says for each memory which turns it rests on.
+    """
+
+    cited: Mapping[str, Set[tuple[str, str]]]
     memories: dict[str, Memory] = field(default_factory=dict)
     turns: dict[str, set[str]] = field(default_factory=dict)
+    words: set[str] = field(default_factory=set)
 
     def add(self, memory: Memory) -> None:
+        """Take a memory with the turns that said it."""
         self.memories[memory.id] = memory
-        if memory.session is not None:
-            self.turns.setdefault(memory.session, set()).update(memory.source_ids)
+        self.words.add(wording(memory.content))
+        for session, turn_id in self.cited[memory.id]:
+            self.turns.setdefault(session, set()).add(turn_id)
+
+    def rests_on(self, memory: Memory) -> bool:
+        """Whether a memory cites a turn that goes."""
+        return any(turn_id in self.turns.get(session, ()) for session, turn_id in self.cited[memory.id])
+
+
+def _cited(writer: Writer, held: Sequence[Memory]) -> dict[str, set[tuple[str, str]]]:
+    places, records = store.turn_places(writer), {memory.id: memory for memory in held}
+    return {memory.id: _turns_of(memory, places, records) for memory in held}
+
+
+def _turns_of(
+    memory: Memory, places: Mapping[str, Sequence[tuple[str, str]]], records: Mapping[str, Memory]
+) -> set[tuple[str, str]]:
+    """The turns a memory cites: of its own session, and those of others that say the same and touched it."""
+    found: set[tuple[str, str]] = set()
+    for turn_id in memory.source_ids:
+        said = places.get(turn_id, ())
+        if memory.session is None:
+            found.update([(said[0][0], turn_id)] if len(said) == 1 else [])
+            continue
+        saying = {session for session, record in said if _says_the_same(records[record], memory)}
+        others = saying - {memory.session}
+        # Where another session's turn of this id is meant, one of its own that says something else is not.
+        chance = others and memory.session not in saying and any(s == memory.session for s, _ in said)
+        found.update((session, turn_id) for session in (others if chance else others | {memory.session}))
+    return found
+
+
+def _says_the_same(one: Memory, other: Memory) -> bool:
+    return one.id == other.id or wording(one.content) == wording(other.content) or _terms(one) == _terms(other)
+
+
+def _terms(memory: Memory) -> list[str]:
+    return index_terms(memory.content)
 
 
 def erase(
@@ -53,8 +95,7 @@ def erase(
     """Hard delete by ids, by identifier or of all. Raises InvalidInput, NotFound and StoreUnavailable."""
     if sum((ids is not None, identifier is not None, everything)) != 1:
         raise InvalidInput("say what to erase: ids=…, identifier=… or everything=True, one of them")
-    if identifier is not None and not fold_identifier(identifier):
-        raise InvalidInput("an identifier needs at least one letter or digit")
+    check_identifier(identifier)
     write_uses(kernel, scope)
     kernel.embedder.forget_queries()
     similar: list[Candidate] = []
@@ -64,13 +105,20 @@ def erase(
     else:
         erased, similar, needles = _erase_some(kernel, scope, ids, identifier, also_similar)
     catch_up(kernel, scope)
-    kernel.database.scrub()
+    left = kernel.database.scrub()
     with kernel.database.read(scope) as reader:
         if reader.scope_id is not None:
             kernel.snapshots.drop(reader.scope_id)
         checked = _check(kernel, reader, erased, needles, everything)
     kernel.events.emit("erased", count=len(erased), similar=len(similar))
-    return ErasureReceipt(tuple(erased), tuple(similar), checked)
+    return ErasureReceipt(tuple(erased), tuple(similar), {**checked, "log": left})
+
+
+def check_identifier(identifier: str | None) -> str | None:
+    """`identifier` if it can name something. Raises InvalidInput."""
+    if identifier is not None and (not isinstance(identifier, str) or not fold_identifier(identifier)):
+        raise InvalidInput("an identifier needs at least one letter or digit")
+    return identifier
 
 
 def _erase_all(kernel: Kernel, scope: Scope) -> list[str]:
@@ -83,7 +131,7 @@ def _erase_some(
 ) -> tuple[list[str], list[Candidate], list[str]]:
     with kernel.database.write(scope) as writer:
         held = store.everything(writer)
-        doomed = _Doomed()
+        doomed = _Doomed(_cited(writer, held))
         similar: list[Candidate] = []
         needles: list[str] = []
         if ids is not None:
@@ -117,7 +165,7 @@ def _by_identifier(
         if any(_memory_holds(memory, needle) for needle in needles):
             doomed.add(memory)
     for session, turn in turns_store.all_turns(writer):
-        if turn.id is not None and any(_turn_holds(turn, needle) for needle in needles):
+        if turn.id is not None and any(turn_holds(turn, needle) for needle in needles):
             doomed.turns.setdefault(session, set()).add(turn.id)
     listed = [Candidate(m.id, m.content, 0.9, False, "the same name in another script") for _, m in similar]
     return listed, needles
@@ -143,7 +191,8 @@ def _memory_holds(memory: Memory, needle: str) -> bool:
     )
 
 
-def _turn_holds(turn: Turn, needle: str) -> bool:
+def turn_holds(turn: Turn, needle: str) -> bool:
+    """Whether a turn names an identifier: in its words, its speaker or its payload."""
     spoken = (turn.content, turn.speaker or "")
     return any(contains_identifier(part, needle) for part in spoken) or _json_holds(turn.payload, needle)
 
@@ -172,23 +221,13 @@ def _derivatives(doomed: _Doomed, held: Sequence[Memory]) -> None:
     while grown:
         before = len(doomed.memories)
         for memory in held:
-            gone = doomed.turns.get(memory.session or "", set())
-            if memory.id in doomed.memories:
+            if memory.id in doomed.memories or not doomed.rests_on(memory):
                 continue
-            if _said_again(memory, doomed):
+            if wording(memory.content) in doomed.words:
                 doomed.add(memory)
-            elif gone & set(memory.source_ids):
+            else:
                 doomed.memories[memory.id] = memory  # its other sources were not asked for
         grown = len(doomed.memories) > before
-
-
-def _said_again(memory: Memory, doomed: _Doomed) -> bool:
-    """Whether a record holds the same words as a doomed memory that cites its turn."""
-    return any(
-        set(memory.source_ids) & set(other.source_ids) and fold(memory.content) == fold(other.content)
-        for other in doomed.memories.values()
-        if memory.source_ids
-    )
 
 
 def _delete(kernel: Kernel, writer: Writer, doomed: _Doomed, needles: Sequence[str]) -> None:
@@ -233,7 +272,7 @@ def _check(
         held = store.everything(reader)
         found = {
             "memories": sum(m.id in gone or any(_memory_holds(m, n) for n in needles) for m in held),
-            "turns": sum(any(_turn_holds(t, n) for n in needles) for _, t in turns_store.all_turns(reader)),
+            "turns": sum(any(turn_holds(t, n) for n in needles) for _, t in turns_store.all_turns(reader)),
             "facts": sum(
                 any(_json_holds(f.value, n) or contains_identifier(f.key, n) for n in needles)
                 for f in facts_store.fact_versions(reader)

@@ -8,26 +8,22 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from ..errors import InvalidInput, StoreUnavailable
+from ..errors import StoreUnavailable
 from ..kernel import Kernel
-from ..rules import privacy, text
 from ..stores import facts as store
 from ..stores import memories
-from ..types import Fact, Json, Note, Refused, Scope, Source, State, check_id
-from .drafting import check_json, draft_note
+from ..types import Fact, Json, Note, Refused, Scope, Source, State
+from .drafting import check_key, clean_value, draft_note
 from .write import write_drafts
 
 
 def set_fact(kernel: Kernel, scope: Scope, key: str, value: Json, source: Source) -> Fact:
     """Make `value` the current version of `key`. Raises InvalidInput and StoreUnavailable."""
-    check_id(key, "key")
-    check_json(value, "value")
-    rules = kernel.settings.write
-    kept, _ = privacy.redact_json(value, phones=rules.redact_phones, emails=rules.redact_emails)
-    name = text.clean(key)
+    name = check_key(key)
+    kept = clean_value(name, value, kernel.settings.write)
     with kernel.database.read(scope) as reader:
         current = store.current_facts(reader, name)
-    if current and current[0].value == kept:
+    if current and _same(current[0].value, kept):
         return current[0]
     spoken = kept if isinstance(kept, str) else json.dumps(kept, ensure_ascii=False)
     note = Note(f"{name}: {spoken}", type="fact", key=name, source=source)
@@ -44,19 +40,17 @@ def set_fact(kernel: Kernel, scope: Scope, key: str, value: Json, source: Source
     return held[0]
 
 
+def _same(first: Json, second: Json) -> bool:
+    """Whether two values are one, by type too: 1, True and "1" are three."""
+    return json.dumps(first, sort_keys=True) == json.dumps(second, sort_keys=True)
+
+
 def delete_fact(kernel: Kernel, scope: Scope, key: str) -> bool:
     """End the current version of a key; its history stays. Whether there was one."""
-    name = text.clean(check_id(key, "key"))
+    name = check_key(key)
     now = kernel.clock.now()
     with kernel.database.write(scope) as writer:
         ended = store.end_fact(writer, name, now)
         ids = [m.id for m in memories.with_key(writer, name)]
         memories.set_state(writer, ids, State.ARCHIVED, "released", now, retired_at=now)
     return ended
-
-
-def check_key(key: str) -> str:
-    """A fact's key as it is stored. Raises InvalidInput."""
-    if not isinstance(key, str):
-        raise InvalidInput(f"key must be a string, got {type(key).__name__}")
-    return text.clean(check_id(key, "key"))

@@ -48,6 +48,10 @@ class Budget:
             value = getattr(self, name)
             if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
                 raise InvalidInput(f"{name} must be a whole number from 0, got {value!r}")
+        for name in ("ratio", "threshold"):
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, int | float):
+                raise InvalidInput(f"{name} must be a number, got {type(value).__name__}")
         if self.ratio is not None and not 0 <= self.ratio <= 1:
             raise InvalidInput(f"ratio must be a number from 0 to 1, got {self.ratio!r}")
         if self.threshold is not None and self.threshold != self.threshold:
@@ -162,6 +166,8 @@ def _over(budget: Budget, active: Sequence[Memory], gone: Sequence[Memory]) -> i
 
 def forget(kernel: Kernel, scope: Scope, plan: ForgettingPlan) -> ForgettingReport:
     """Apply a plan; steps that events overtook are skipped one by one. Raises InvalidInput and StoreUnavailable."""
+    if not isinstance(plan, ForgettingPlan):
+        raise InvalidInput(f"plan must be a ForgettingPlan, got {type(plan).__name__}")
     if plan.scope != scope:
         raise InvalidInput("this plan was made for another scope")
     write_uses(kernel, scope)
@@ -207,6 +213,8 @@ def undo(kernel: Kernel, report: ForgettingReport) -> list[str]:
 
     Raises StoreUnavailable. Undoing twice changes nothing.
     """
+    if not isinstance(report, ForgettingReport):
+        raise InvalidInput(f"report must be a ForgettingReport, got {type(report).__name__}")
     now = kernel.clock.now()
     restored: list[str] = []
     with kernel.database.write(report.scope) as writer:
@@ -215,7 +223,8 @@ def undo(kernel: Kernel, report: ForgettingReport) -> list[str]:
         for memory_id, action, before in entries:
             memory = held.get(memory_id)
             left_at = State.COLD if action == "demote" else State.ARCHIVED
-            if memory is not None and memory.state is left_at and memory.superseded_by is None:
+            free = memory is not None and memory.superseded_by is None and not store.key_taken(writer, memory)
+            if memory is not None and memory.state is left_at and free:
                 store.set_state(writer, [memory_id], State(before["state"]), before["why"], now)
                 restored.append(memory_id)
             upkeep.close_journal(writer, report.id, memory_id, now)

@@ -9,7 +9,7 @@ Undoable verbs may act on one clear proposal; irreversible ones only on what is 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from ..errors import InvalidInput, NotFound
 from ..kernel import Kernel
@@ -22,6 +22,7 @@ from ..stores.database import Reader, Writer
 from ..stores.facts import put_fact
 from ..stores.filters import Filters
 from ..types import (
+    MAX_ID_CHARS,
     Candidate,
     Memory,
     Note,
@@ -62,6 +63,8 @@ def locate(kernel: Kernel, scope: Scope, words: str, k: int = 10) -> list[Candid
 def candidates(kernel: Kernel, reader: Reader | Writer, words: str, k: int) -> list[Candidate]:
     """The same within a transaction."""
     wanted = subject(text.clean(words))
+    if text.is_filler(wanted):
+        return []
     held = [m for _, m in store.matching(reader, Filters(visible=None), kernel.clock.now())]
     alone = _only_name_like_it(wanted, held)
     found = [c for c in (_candidate(wanted, memory, alone) for memory in held) if c is not None]
@@ -106,23 +109,29 @@ def _share(wanted: str, content: str) -> float:
 
 
 def meant(
-    kernel: Kernel, reader: Reader | Writer, target: str | Sequence[str], *, instead: str | None = None
+    kernel: Kernel,
+    reader: Reader | Writer,
+    target: str | Sequence[str],
+    *,
+    instead: str | None = None,
+    besides: Collection[str] = (),
 ) -> list[str]:
-    """The ids that a target means: ids as they are, words by `locate`.
+    """The ids that a target means: ids as they are, words by `locate` but for the ids `besides`.
 
     With `instead`, the words that are to take its place, a single memory is meant, and none that says them already.
     Raises NotFound where nothing in this scope is meant.
     """
-    ids = [target] if isinstance(target, str) else list(target)
+    ids = _ids(target)
     if not ids:
         raise InvalidInput("name at least one memory")
-    known = store.by_ids(reader, [check_id(i, "target") for i in ids if len(i) <= 256])
+    known = store.by_ids(reader, [check_id(i, "target") for i in ids if len(i) <= MAX_ID_CHARS])
     if len(known) == len(ids):
         return list(known)
     if not isinstance(target, str):
         raise NotFound(f"{len(ids) - len(known)} of {len(ids)} ids are not in this scope")
     said = set(text.index_terms(instead)) if instead is not None else None
-    found = [c for c in candidates(kernel, reader, target, _CONSIDERED) if said is None or not _says(c, said)]
+    found = [c for c in candidates(kernel, reader, target, _CONSIDERED) if c.id not in besides]
+    found = [c for c in found if said is None or not _says(c, said)]
     sure = [c.id for c in found if c.sure]
     if sure and instead is None:
         return sure
@@ -132,6 +141,13 @@ def meant(
     best = [c for c in clear if c.score == clear[0].score]
     newest = store.by_ids(reader, [c.id for c in best])
     return [max(newest.values(), key=lambda m: m.said_at).id]
+
+
+def _ids(target: str | Sequence[str]) -> list[str]:
+    ids = [target] if isinstance(target, str) else target
+    if not isinstance(ids, Sequence) or not all(isinstance(i, str) for i in ids):
+        raise InvalidInput("name memories by ids or by words")
+    return list(ids)
 
 
 def _says(candidate: Candidate, terms: set[str]) -> bool:
@@ -152,8 +168,13 @@ def correct(
     An assistant (`source`) may only pass on what the user's last turn in `session` holds, else it is refused.
     Raises InvalidInput, NotFound and StoreUnavailable.
     """
+    if not isinstance(new_content, str):
+        raise InvalidInput(f"new_content must be a string, got {type(new_content).__name__}")
+    if not kernel.enabled:
+        return Refused(RefusalReason.DISABLED, "the memory is switched off")
     with kernel.database.read(scope) as reader:
-        old = list(store.by_ids(reader, meant(kernel, reader, target, instead=new_content)).values())
+        # Who names an older version means what became of it.
+        old = [store.versions(reader, i)[-1] for i in meant(kernel, reader, target, instead=new_content)]
         said = turns_store.last_said(reader, session) if session is not None else ""
     draft = draft_note(_corrected(kernel, old, new_content, source, session), scope, kernel.settings, kernel.clock)
     if isinstance(draft, Refused):
@@ -203,28 +224,48 @@ def _with_twins(writer: Writer, memories: Iterable[Memory]) -> list[Memory]:
     return list(held.values())
 
 
-def release(kernel: Kernel, scope: Scope, target: str | Sequence[str]) -> list[str]:
-    """Soft forget: out of recall until `restore`. Raises InvalidInput, NotFound and StoreUnavailable."""
+def release(
+    kernel: Kernel,
+    scope: Scope,
+    target: str | Sequence[str],
+    *,
+    asked: tuple[str, Collection[str]] | None = None,
+) -> list[str]:
+    """Soft forget: out of recall until `restore`.
+
+    `asked` is the request itself, session and turn ids: it is not what is meant, but goes along, since it repeats
+    what is to be forgotten. Raises InvalidInput, NotFound and StoreUnavailable.
+    """
     now = kernel.clock.now()
     with kernel.database.write(scope) as writer:
-        ids = meant(kernel, writer, target)
+        request = store.of_turns(writer, asked[0], sorted(asked[1])) if asked else {}
+        ids = meant(kernel, writer, target, besides={memory.id for memory in request.values()})
         held = _with_twins(writer, store.by_ids(writer, ids).values())
         going = [m.id for m in held if m.state in (State.ACTIVE, State.COLD)]
         outdate_digests(writer, held, now)
         store.set_state(writer, going, State.ARCHIVED, "released", now, retired_at=now)
+        repeats = [m.id for m in request.values() if isinstance(target, str) and _share(target, m.content) >= _CLEAR]
+        store.set_state(writer, repeats, State.ARCHIVED, "released", now, retired_at=now)
     kernel.events.emit("released", count=len(going))
     return going
 
 
 def restore(kernel: Kernel, scope: Scope, ids: str | Sequence[str]) -> list[str]:
-    """Bring released or forgotten memories back. Raises NotFound and StoreUnavailable."""
-    wanted = [ids] if isinstance(ids, str) else list(ids)
+    """Bring released or forgotten memories back, but for those whose key has a newer one meanwhile.
+
+    Raises InvalidInput, NotFound and StoreUnavailable.
+    """
+    wanted = _ids(ids)
     now = kernel.clock.now()
     with kernel.database.write(scope) as writer:
         held = store.by_ids(writer, wanted)
         if len(held) < len(set(wanted)):
             raise NotFound(f"{len(set(wanted)) - len(held)} of {len(set(wanted))} ids are not in this scope")
-        coming = [m.id for m in held.values() if m.state in (State.COLD, State.ARCHIVED) and not m.superseded_by]
-        store.set_state(writer, coming, State.ACTIVE, None, now)
+        coming: list[str] = []
+        for memory in held.values():
+            gone = memory.state in (State.COLD, State.ARCHIVED) and not memory.superseded_by
+            if gone and not store.key_taken(writer, memory):
+                store.set_state(writer, [memory.id], State.ACTIVE, None, now)
+                coming.append(memory.id)
     kernel.events.emit("restored", count=len(coming))
     return coming

@@ -223,7 +223,7 @@ def _assemble(
         found = store.by_seqs(reader, [int(field_.seqs[i]) for i in part])
         for i in part:
             memory = found.get(int(field_.seqs[i]))
-            words = text.fold(memory.content) if memory else ""
+            words = text.wording(memory.content) if memory else ""
             if memory is None or words in said or len(hits) >= request.k:
                 continue
             said.add(words)

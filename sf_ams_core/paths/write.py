@@ -18,6 +18,7 @@ from ..errors import ProviderFault
 from ..kernel import Kernel
 from ..ports import Vectors
 from ..rules.judgement import Statement, Verdict, judge, may_retire
+from ..rules.retention import expired
 from ..stores import facts as facts_store
 from ..stores import memories as store
 from ..stores import turns as turns_store
@@ -105,8 +106,12 @@ class _Batch:
         replaced: list[str] = []
         for old in self._nominees(draft, record):
             verdict, sign = judge(said, self._statement(old))
+            if verdict is Verdict.REPEATS and old.state is State.COLD:
+                verdict = Verdict.SUPERSEDES  # what is said again is present again
             if verdict is Verdict.REPEATS and (old.type != "dialogue" or draft.turn_id is None):
                 self._touch(old, draft)
+                if draft.keeps_value:
+                    self.facts.append((draft, old))  # 1 and "1" read alike and are two values
                 if draft.turn_id is not None:
                     # The turn has its record, but what it says is kept once.
                     self._take(draft, replace(record, memory=replace(new, type="dialogue")))
@@ -122,7 +127,7 @@ class _Batch:
 
     def _beside_its_key(self, draft: Draft, record: store.Record, current: Memory) -> WriteOutcome:
         """A keyed value that may not replace the current one: history where it is older, else refused."""
-        if record.memory.said_at >= current.said_at:
+        if not _earlier(record.memory, current):
             return Refused(RefusalReason.UNTRUSTED, "only the user may change what the user set under this key")
         self._take(replace(draft, past=True), record)
         self.retired[record.memory.id] = current
@@ -144,7 +149,8 @@ class _Batch:
             supersede(self.writer, [old_id], new, now)
         store.add_uses(self.writer, dict.fromkeys(self.touched, (1, now)))
         for memory_id, memory in self.touched.items():
-            store.change(self.writer, [memory_id], now, source_ids=list(memory.source_ids))
+            sources = list(memory.source_ids)
+            store.change(self.writer, [memory_id], now, source_ids=sources, expires_at=memory.expires_at)
         for draft, memory in self.facts:
             value = draft.value if draft.keeps_value else memory.content
             assert memory.key is not None
@@ -161,7 +167,10 @@ class _Batch:
     def _touch(self, old: Memory, draft: Draft) -> None:
         kept = self.touched.get(old.id, old)
         fresh = [i for i in draft.memory.source_ids if i not in kept.source_ids]
-        self.touched[old.id] = replace(kept, source_ids=(*kept.source_ids, *fresh))
+        # Said again for longer, it lives longer.
+        ends = (kept.expires_at, draft.memory.expires_at)
+        until = None if None in ends else max(end for end in ends if end is not None)
+        self.touched[old.id] = replace(kept, source_ids=(*kept.source_ids, *fresh), expires_at=until)
 
     def _statement(self, memory: Memory) -> Statement:
         if memory.id not in self._statements:
@@ -170,9 +179,7 @@ class _Batch:
 
     def _may_retire(self, new: Memory, old: Memory) -> bool:
         # What was said earlier does not correct what was said later, whenever it arrives.
-        return new.said_at >= old.said_at and may_retire(
-            self._statement(new), self._statement(old), self._user_said(new)
-        )
+        return not _earlier(new, old) and may_retire(self._statement(new), self._statement(old), self._user_said(new))
 
     def _user_said(self, new: Memory) -> str:
         """What decides whether an assistant passes on the user's own words: the user's last turn in that session."""
@@ -187,8 +194,21 @@ class _Batch:
             found += [r.memory for r in self.records if r.memory.key == draft.memory.key]
         if draft.statement:
             found += self.nominations.of(draft, [term for chunk in record.terms for term in chunk])
-        active = {m.id: m for m in found if m.id not in self.retired and m.state is State.ACTIVE}
-        return sorted(active.values(), key=lambda m: m.said_at, reverse=True)
+        # A summary says many things: it goes with its sources, never with one sentence.
+        whole = [m for m in found if m.type != "summary" or draft.memory.key is not None]
+        now = self.kernel.clock.now()
+        # Of cold memories only those of the same key are found here.
+        present = {m.id: m for m in whole if m.id not in self.retired and _held(m, now)}
+        return sorted(present.values(), key=lambda m: m.said_at, reverse=True)
+
+
+def _held(memory: Memory, now: datetime) -> bool:
+    return memory.state in (State.ACTIVE, State.COLD) and not expired(memory, now)
+
+
+def _earlier(new: Memory, old: Memory) -> bool:
+    """Whether what arrives now was said before what is held; without a time of its own it is said now."""
+    return new.occurred_at is not None and new.said_at < old.said_at
 
 
 def _statement(memory: Memory) -> Statement:

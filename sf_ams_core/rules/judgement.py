@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 
-from .text import fold, has_negation, index_terms, numbers
+from .text import fold, has_negation, index_terms, numbers, stem, wording
 
 
 class Verdict(StrEnum):
@@ -42,6 +42,17 @@ class Statement:
     def folded(self) -> str:
         """The words however they are written."""
         return fold(self.text)
+
+    @cached_property
+    def wording(self) -> str:
+        """The same, but for the signs that make another statement."""
+        return wording(self.text)
+
+    @cached_property
+    def telling(self) -> list[str]:
+        """Its words without those that can be left out: whose, where and when a thing is stays in."""
+        signs = re.findall(_SIGN, self.text)
+        return signs + [w if w.endswith("ed") else stem(w) for w in words(self.text) if w not in _EMPTY]
 
     @cached_property
     def terms(self) -> list[str]:
@@ -76,13 +87,29 @@ class Statement:
     @cached_property
     def denied(self) -> list[list[str]]:
         """The terms of each value that it says is not so."""
-        found = (index_terms(match["en"] or match["zh"] or "") for match in _DENIED.finditer(self.text))
+        found = (index_terms(next(filter(None, match.groups()), "")) for match in _DENIED.finditer(self.text))
         return [terms for terms in found if terms]
 
     @cached_property
-    def change(self) -> re.Match[str] | None:
+    def change(self) -> Change | None:
         """The change that it tells of."""
-        return _CHANGE.search(_PRIOR.sub("", self.text))
+        clauses = _CLAUSE_END.split(_PRIOR.sub("", self.text))
+        found = ((clause, _CUE.search(clause)) for clause in clauses)
+        return next((Change.at(clause, cue) for clause, cue in found if cue is not None), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A change told in one clause: the terms of what changed, and its new value."""
+
+    subject: list[str]
+    value: str
+
+    @classmethod
+    def at(cls, clause: str, cue: re.Match[str]) -> Change:
+        """The change whose verb was found here."""
+        terms = index_terms(_MOVERS.sub(" ", clause[: cue.start()]))
+        return cls([term for term in terms if not term.startswith("1:")], clause[cue.end() :].strip())
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,21 +132,31 @@ _LINKS = frozenset(
 )
 # A frame about one of these is about something that the words alone don't name.
 _POINTERS = frozenset("it that this there he she they we these those what let let's 它 他 她 这 這 那".split())
+# With one of these a value is a clause of its own.
+_NOT_IN_VALUES = _LINKS | frozenset("i i'd i'm i've you we me 我 你".split())
+_BEFORE_VALUES = frozenset(
+    "the about around only now still room number no january february march april may june july august september"
+    " october november december monday tuesday wednesday thursday friday saturday sunday 年 月 周 第 约 約".split()
+)
 _INDEFINITE = frozenset("a an one some 一 一个 一個".split())
+_EMPTY = frozenset("a an the is are am be 's that really very just please so 的 了 是 呢 吧 啊 呀 吗 嗎".split())
+_SIGN = r"(?<!\w)[-−](?=\d)|[%$€£¥]"
+_PERSONS = frozenset("i we he she they user 我 他 她".split())
 _PAST = frozenset("was were did had went got 曾 过 過".split())
 
-_CHANGE = re.compile(
-    r"(?P<subject>.{2,80}?)(?:"
-    r"(?:\bhas\b|\bhave\b|\bis\b|\bwas\b|\bgot\b|'s|\bhas been\b|\bwas been\b)?\s*(?:been\s+)?(?:now\s+)?"
-    r"\b(?:moved|changed|switched|postponed|rescheduled|pushed(?:\s+back)?|brought\s+forward|updated|raised|lowered)"
-    r"\s+(?:from\s+.{1,40}?\s+)?to\b"
-    r"|已?经?(?:改成|改為|改为|改到|改在|换成|換成|换到|換到|调整为|調整為|调整到|調整到|更新为|更新為|更正为|更正為|变更为|變更為"
-    r"|推迟到|推遲到|延期到|提前到|迁移到|遷移到|切换到|切換到|搬到)"
-    r")(?P<value>.{1,80})",
-    re.IGNORECASE | re.DOTALL,
+_CUE = re.compile(
+    r"(?:\b(?:(?:has|have|is|was|got)\s+(?:been\s+)?(?:now\s+)?)?"
+    r"(?:moved|changed|switched|postponed|rescheduled|pushed(?:\s+back)?|brought\s+forward|updated|raised|lowered)"
+    r"\s+(?:from\s+[^,.;!?]{1,40}?\s+)?to\b"
+    r"|(?:已经|已經|已)?(?:改成|改為|改为|改到|改在|换成|換成|换到|換到|调整为|調整為|调整到|調整到|更新为|更新為|更正为|更正為|变更为|變更為"
+    r"|推迟到|推遲到|延期到|提前到|迁移到|遷移到|切换到|切換到|搬到))",
+    re.IGNORECASE,
 )
+# A value that is named and denied beside the one that takes its place.
 _DENIED = re.compile(
-    r"\b(?:not|instead of|rather than|no longer)\s+(?P<en>(?:[^,.;!?()]|[.,](?=\d)){1,40})"
+    r"(?:[,;—]|\band\b)\s*not\s+(?P<after>(?:[^,.;!?()]|[.,](?=\d)){1,40})"
+    r"|\bnot\s+(?P<before>(?:[^,.;!?()]|[.,](?=\d)){1,40}?),?\s+but\b"
+    r"|\b(?:instead of|rather than)\s+(?P<instead>(?:[^,.;!?()]|[.,](?=\d)){1,40})"
     r"|(?:不是|而不是|不再是|并非|並非)(?P<zh>(?:[^，。；！？,.;!?而]|[.,](?=\d)){1,30})",
     re.IGNORECASE,
 )
@@ -138,9 +175,9 @@ _NEGATORS = re.compile(
     r"|不再|不用|不要|没有|沒有|不|没|沒|别|別|再也|了|以后|以後|今后|今後|现在|現在|已经|已經",
     re.IGNORECASE,
 )
+_SAME_SUBJECT = 0.5  # of what is left of an old statement without its denied value
 _SHARED_PAIRS = 0.6  # of a Chinese subject's character pairs: the rest is how it happens to be put
 _MAX_VALUE_WORDS = 8
-_LINK_REACH = 4  # words
 _MAX_CHARS = 500  # a longer text holds more than one statement
 
 
@@ -148,7 +185,11 @@ def judge(new: Statement, old: Statement) -> tuple[Verdict, str]:
     """The verdict and the sign it rests on."""
     if new.visibility != old.visibility or new.speaker != old.speaker:
         return Verdict.STANDS, ""
-    same = new.folded == old.folded
+    same = new.wording == old.wording
+    if new.key is not None and old.key is not None and new.key != old.key:
+        return Verdict.STANDS, ""  # two keys name two things, whatever they hold
+    if new.key is not None and old.key is None and same:
+        return Verdict.SUPERSEDES, "words"  # the key is new
     if new.key is not None and new.key == old.key:
         return (Verdict.REPEATS, "words") if same else (Verdict.SUPERSEDES, "key")
     if same:
@@ -184,24 +225,41 @@ def _value(new: Statement, old: Statement) -> bool:
     first, second = new.words, old.words
     kept = _common_prefix(first, second)
     frame, values = first[:kept], (first[kept:], second[kept:])
-    if not all(0 < len(v) <= _MAX_VALUE_WORDS for v in values) or len(frame) < 2:
+    if len(frame) < 2 or not all(0 < len(v) <= _MAX_VALUE_WORDS for v in values):
         return False
-    if frame[0] in _POINTERS or frame[-1] in _INDEFINITE or any(v[0] in _INDEFINITE for v in values):
+    if frame[0] in _POINTERS or any(v[0] in _INDEFINITE or _NOT_IN_VALUES & set(v) for v in values):
+        return False
+    # One value that holds the other only says it more exactly.
+    if set(values[0]) <= set(values[1]) or set(values[1]) <= set(values[0]):
         return False
     if _tells_an_event(frame) or any(has_negation(" ".join(v)) for v in values):
         return False
-    # The value stands behind the link, but for an article, a month or a unit that both share.
-    return bool(_LINKS & set(_split_clitics(frame[-_LINK_REACH:]))) and bool(_topic(frame))
+    named = [word[:1].isupper() for word in _WORD.findall(_PRIOR.sub("", new.text))[:kept]]
+    return _ends_in_link(frame, named) and bool(_topic(frame))
+
+
+def _ends_in_link(frame: Sequence[str], named: Sequence[bool]) -> bool:
+    """Whether a value stands directly behind a link, but for an article, a month, a number or half a name.
+
+    `named` says which words of the frame were written with a capital.
+    """
+    for word, capital in zip(reversed(frame), reversed(named), strict=True):
+        if _LINKS & set(_split_clitics([word])):
+            return True
+        if word in _INDEFINITE or not (capital or word in _BEFORE_VALUES or word[0].isdigit()):
+            return False
+    return False
 
 
 def _tells_an_event(frame: Sequence[str]) -> bool:
     """Whether a frame tells what happened once: two such statements may both be true."""
-    did = frame[0] in ("i", "we") and any(word.endswith("ed") for word in frame)
+    did = bool({"i", "we"} & set(frame)) and any(word.endswith("ed") for word in frame)
     return did or bool(_PAST & set(frame))
 
 
 def _split_clitics(frame: Sequence[str]) -> list[str]:
-    return [part for word in frame for part in (word, word[word.find("'") :] if "'" in word else "")]
+    """The words of a frame, a name and its 's apart."""
+    return [part for word in frame for part in re.split(r"(?=')", word) if part]
 
 
 def _topic(frame: Sequence[str]) -> list[str]:
@@ -213,40 +271,54 @@ def _topic(frame: Sequence[str]) -> list[str]:
 def _replaced(new: Statement, old: Statement) -> bool:
     old_terms = set(old.terms)
     for denied in new.denied:
+        about = old_terms.difference(denied)
         kept = {term for term in new.terms if term not in denied}
-        if old_terms.issuperset(denied) and kept & old_terms and kept - old_terms:
+        # What is left of the old statement must be its subject, and the new one must give a value for it.
+        if old_terms.issuperset(denied) and about and len(kept & about) >= _SAME_SUBJECT * len(about) and kept - about:
             return True
     return False
 
 
 def _change(new: Statement, old: Statement) -> bool:
-    match = new.change
-    if match is None or (old.change is not None and fold(match["value"]) in old.folded):
+    told = new.change
+    if told is None or not told.value or not told.subject:
         return False
-    subject = [t for t in index_terms(_MOVERS.sub(" ", match["subject"])) if not t.startswith("1:")]
-    if not subject or set(index_terms(match["value"])) <= set(old.terms) or not _about(subject, old):
+    if fold(told.value) in old.folded or not _about(told.subject, old):
         return False
     # A date or number replaces one of its kind, so an old statement without one is about something else.
-    return not numbers(match["value"]) or bool(old.numbers)
+    return not numbers(told.value) or bool(old.numbers)
 
 
 def _about(subject: Sequence[str], old: Statement) -> bool:
-    """Whether an old statement is about the whole subject: opens with it, or holds all its words and most pairs."""
+    """Whether an old statement is about the whole subject: opens with it, or holds all of it.
+
+    Of Chinese pairs the first and the last must be there, which name what it is, and most of those between.
+    """
     terms = [term for term in old.terms if not term.startswith("1:")]
     if terms[: len(subject)] == list(subject):
         return True
-    latin = {t for t in subject if t.isascii()}
-    pairs = set(subject) - latin
-    shared = len(pairs & set(terms))
-    return latin <= set(terms) and len(latin) + shared >= 2 and shared >= _SHARED_PAIRS * len(pairs)
+    held = set(terms)
+    latin = [t for t in subject if t.isascii()]
+    pairs = [t for t in subject if not t.isascii()]
+    shared = sum(pair in held for pair in pairs)
+    if pairs and not (pairs[0] in held and pairs[-1] in held and shared >= _SHARED_PAIRS * len(pairs)):
+        return False
+    return held.issuperset(latin) and len(latin) + shared >= 2
 
 
 def _polarity(new: Statement, old: Statement) -> bool:
-    against = [clause for clause in new.clauses if clause.negated != old.negated]
     return any(
-        bool(old.whole.positive) and clause.positive == old.whole.positive and clause.numbers == old.numbers
-        for clause in against
+        clause.positive == old.whole.positive
+        and clause.numbers == old.numbers
+        and (len(clause.positive) >= 2 or (bool(clause.positive) and _same_person(new, old)))
+        for clause in new.clauses
+        if clause.negated != old.negated
     )
+
+
+def _same_person(new: Statement, old: Statement) -> bool:
+    """Whether both open with the same pronoun: what makes a statement of a single content word."""
+    return new.words[:1] == old.words[:1] and bool(_PERSONS & set(new.words[:1]))
 
 
 def _positive_terms(text: str) -> list[str]:
@@ -254,7 +326,13 @@ def _positive_terms(text: str) -> list[str]:
 
 
 def _repeats(new: Statement, old: Statement) -> bool:
-    return len(new.terms) >= 2 and new.terms == old.terms and new.numbers == old.numbers and new.negated == old.negated
+    return (
+        len(new.terms) >= 2
+        and new.terms == old.terms
+        and new.telling == old.telling
+        and new.numbers == old.numbers
+        and new.negated == old.negated
+    )
 
 
 def _common_prefix(first: Sequence[str], second: Sequence[str]) -> int:

@@ -80,7 +80,7 @@ def overtaken(planned: ForgettingStep, memory: Memory | None) -> str | None:
     """What happened since the plan that spares a memory; None where the step still stands."""
     if memory is None:
         return "gone"
-    if memory.pinned:
+    if memory.pinned and planned.reason != "expired":
         return "pinned"
     if str(memory.state) != planned.state:
         return "state changed"

@@ -10,7 +10,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from functools import cache, lru_cache
-from itertools import pairwise
+from itertools import cycle, pairwise
 from typing import Literal
 
 import snowballstemmer
@@ -93,6 +93,18 @@ def _fold_once(text: str) -> str:
     return unicodedata.normalize("NFKC", _separators().sub("", plain))
 
 
+def wording(text: str) -> str:
+    """`text` folded but for the signs that make another statement: those in numbers, of money, of C++ and C#."""
+    pieces = _TELLING.split(normalise(text))
+    return "".join(piece if odd else fold(piece) for piece, odd in zip(pieces, cycle((0, 1)), strict=False))
+
+
+# In 3.5, 10-12 and 1:15 the sign counts, in 1,000 it doesn't; -5 is not 5.
+_TELLING = re.compile(
+    r"((?<=\d)(?:[.:/-]|,(?!\d{3}(?!\d)))(?=\d)|(?<![^\W_])[-\u2212+](?=\d)|[%$€£¥]|(?<=\b[a-z])(?:\+\+|#))"
+)
+
+
 def normalise(text: str) -> str:
     """`text` as terms and patterns see it: NFKC and casefolded."""
     return text.lower() if text.isascii() else unicodedata.normalize("NFKC", text).casefold()
@@ -135,6 +147,11 @@ def query_terms(text: str) -> list[str]:
     runs = list(_runs(normalise(text)))
     terms = [term for kind, run, number in runs for term in _asked(kind, run, number)]
     return list(dict.fromkeys(terms or [term for kind, run, _ in runs for term in _asked_plainly(kind, run)]))
+
+
+def is_filler(text: str) -> bool:
+    """Whether `text` names nothing: only stop words, pronouns and particles, or no word at all."""
+    return all(_FUNCTION_CHARACTERS.issuperset(term.removeprefix("1:")) for term in index_terms(text))
 
 
 def _asked(kind: str, run: str, number: str) -> list[str]:

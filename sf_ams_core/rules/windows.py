@@ -51,14 +51,11 @@ def _orphan(turn: Turn, group: Sequence[Turn]) -> bool:
 
 
 def asking(turns: Sequence[Turn]) -> list[Turn]:
-    """The user's turns at the end that nobody has answered, else the last user's turn: what is being asked now."""
-    tail: list[Turn] = []
-    for turn in reversed(turns):
-        if turn.role != "user":
-            if tail:
-                break
-            continue
-        tail.append(turn)
-        if len(turns) and turns[-1].role != "user":
-            break
-    return list(reversed(tail))
+    """What is being asked now: the last user's turn, with that speaker's turns directly before it."""
+    users = [place for place, turn in enumerate(turns) if turn.role == "user"]
+    if not users:
+        return []
+    last = first = users[-1]
+    while first > 0 and turns[first - 1].role == "user" and turns[first - 1].speaker == turns[last].speaker:
+        first -= 1
+    return list(turns[first : last + 1])

@@ -145,12 +145,16 @@ class Database:
             yield writer
             writer._finish()
 
-    def scrub(self) -> None:
-        """Overwrite what deletions left behind in the database's own files (SQLite's log of changes)."""
+    def scrub(self) -> int:
+        """Overwrite what deletions left behind in the database's own files (SQLite's log of changes).
+
+        How many pages of the log are left: 0, unless somebody reads an older view for longer than `busy_timeout`.
+        """
         if self.dialect != "sqlite":
-            return
+            return 0
         with _store_faults(), self._connect() as conn:
-            conn.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+            busy, pages, _ = conn.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").one()
+        return max(1, int(pages)) if busy else 0
 
     def schema_version(self) -> str:
         """The migration the database is at. Raises StoreUnavailable."""
@@ -211,6 +215,8 @@ def _scope_row(scope: Scope) -> Any:
 def _store_faults() -> Iterator[None]:
     try:
         yield
+    except UnicodeEncodeError:
+        raise InvalidInput("an argument holds a lone surrogate; remove it") from None
     except (DBAPIError, PoolTimeout, ResourceClosedError) as fault:
         kind = type(getattr(fault, "orig", None) or fault).__name__
         # `from None`: the driver's message may carry the text of a memory.
@@ -269,12 +275,17 @@ def _begin_sqlite(conn: Connection) -> None:
 def _migrate(engine: Engine) -> None:
     if _version(engine) == schema.SCHEMA_HEAD:
         return
-    from .migrations import upgrade  # alembic is only needed where there is something to migrate
+    from alembic.util import CommandError  # only needed where there is something to migrate
+
+    from .migrations import upgrade
 
     with engine.connect().execution_options(sf_ams_writes=True) as conn, conn.begin():
         if conn.dialect.name == "postgresql":
             conn.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _MIGRATION_LOCK})
-        upgrade(conn)
+        try:
+            upgrade(conn)
+        except CommandError:
+            raise StoreUnavailable("a newer version made this database; install that version to open it") from None
 
 
 def _version(engine: Engine) -> str | None:

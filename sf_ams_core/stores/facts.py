@@ -17,9 +17,12 @@ _COLUMNS = (facts.c.key, facts.c.value, facts.c.version, facts.c.valid_from, fac
 
 def put_fact(writer: Writer, key: str, value: Json, now: datetime, source: Source, memory_id: str | None) -> Fact:
     """Make `value` the current version of `key`; the version before it stays as history."""
-    end_fact(writer, key, now)
     f = facts.c
-    newest = writer.rows(select(func.max(f.version)).where(f.scope_id == writer.scope_id, f.key == key))[0][0]
+    newest, latest = writer.rows(
+        select(func.max(f.version), func.max(f.valid_from)).where(f.scope_id == writer.scope_id, f.key == key)
+    )[0]
+    now = max(now, latest or now)  # a clock set back turns no history round
+    end_fact(writer, key, now)
     fact = Fact(key, value, (newest or 0) + 1, now, None, source)
     writer.execute(
         insert(facts),

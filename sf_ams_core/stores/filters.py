@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
+import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -45,17 +45,29 @@ def check_types(types: Collection[str] | None) -> tuple[str, ...] | None:
     """`types` as a tuple of known types, each with an optional subtype after a colon. Raises InvalidFilter."""
     if types is None:
         return None
-    if isinstance(types, str):
-        types = (types,)
+    types = (types,) if isinstance(types, str) else _several(types, "types")
     for kind in types:
-        if not isinstance(kind, str) or kind.partition(":")[0] not in MEMORY_TYPES:
-            raise InvalidFilter(f"unknown memory type {kind!r}; use one of {', '.join(MEMORY_TYPES)}")
+        base, colon, sub = kind.partition(":") if isinstance(kind, str) else ("", "", "")
+        if base not in MEMORY_TYPES:
+            raise InvalidFilter(f"unknown memory type; use one of {', '.join(MEMORY_TYPES)}")
+        if colon and not _SUBTYPE.fullmatch(sub):
+            raise InvalidFilter("a subtype is a word of at most 64 letters, digits, '.', '_', '-' or blanks")
     return tuple(types)
+
+
+# What stands in a prompt beside a memory must not be able to say anything.
+_SUBTYPE = re.compile(r"\w[\w .-]{0,63}")
+
+
+def _several(names: object, what: str) -> tuple[str, ...]:
+    if not isinstance(names, Collection):
+        raise InvalidFilter(f"{what} must be a sequence of strings, got {type(names).__name__}")
+    return tuple(names)
 
 
 def check_states(include: Collection[str]) -> tuple[str, ...]:
     """`include` as known states. Raises InvalidFilter."""
-    states = (include,) if isinstance(include, str) else tuple(include)
+    states = (include,) if isinstance(include, str) else _several(include, "include")
     unknown = [s for s in states if s not in tuple(State)]
     if unknown or not states:
         raise InvalidFilter(f"unknown states {unknown!r}; use some of {', '.join(State)}")
@@ -64,7 +76,7 @@ def check_states(include: Collection[str]) -> tuple[str, ...]:
 
 def check_visible(visible: Collection[str]) -> tuple[str, ...]:
     """`visible` as labels; none given means that nothing may be seen. Raises InvalidFilter."""
-    labels = (visible,) if isinstance(visible, str) else tuple(visible)
+    labels = (visible,) if isinstance(visible, str) else _several(visible, "visible")
     if any(not isinstance(label, str) or not label.strip() for label in labels):
         raise InvalidFilter("visible must be non-blank labels such as 'default'")
     return labels
@@ -72,7 +84,7 @@ def check_visible(visible: Collection[str]) -> tuple[str, ...]:
 
 def check_importance(value: float, what: str = "importance") -> float:
     """`value` if it is within 0..1. Raises InvalidFilter."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value) or not 0 <= value <= 1:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
         raise InvalidFilter(f"{what} must be a number from 0 to 1, got {value!r}")
     return float(value)
 
@@ -89,11 +101,13 @@ def check_moment(value: datetime | None, what: str) -> datetime | None:
 def check_metadata(wanted: Mapping[str, Json] | None) -> tuple[tuple[str, str], ...]:
     """Top-level metadata to be equal, as marks. Raises InvalidFilter for operators and nested values."""
     pairs: list[tuple[str, str]] = []
+    if wanted is not None and not isinstance(wanted, Mapping):
+        raise InvalidFilter(f"metadata must be a mapping of keys and values, got {type(wanted).__name__}")
     for key, value in (wanted or {}).items():
         if not isinstance(key, str) or not key.strip() or key.startswith("$"):
             raise InvalidFilter(f"metadata filters compare keys with values; {key!r} is no key of a memory")
-        if isinstance(value, dict | list):
-            raise InvalidFilter(f"metadata filter {key!r} must be a single value; nested values cannot be compared")
+        if not isinstance(value, str | int | float | None):
+            raise InvalidFilter("a metadata filter must be a single JSON value; nested values cannot be compared")
         pairs.append((key, mark_value(value)))
     return tuple(pairs)
 

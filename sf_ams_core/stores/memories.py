@@ -217,6 +217,16 @@ def seqs_of_turns(reader: Reader | Writer, session: str, turn_ids: Sequence[str]
     return found
 
 
+def turn_places(reader: Reader | Writer) -> dict[str, list[tuple[str, str]]]:
+    """Where turns with this id were said: their sessions, and the id of each one's record."""
+    m = memories.c
+    statement = select(m.turn_id, m.session, m.id).where(m.scope_id == reader.scope_id, m.turn_id.is_not(None))
+    found: dict[str, list[tuple[str, str]]] = {}
+    for row in reader.rows(statement.order_by(m.seq)):
+        found.setdefault(row.turn_id, []).append((row.session, row.id))
+    return found
+
+
 def of_turns(reader: Reader | Writer, session: str, turn_ids: Sequence[str]) -> dict[str, Memory]:
     """The records of these turns, by turn id."""
     m = memories.c
@@ -245,10 +255,18 @@ def with_folded(reader: Reader | Writer, digests: Sequence[str]) -> dict[str, li
 
 
 def with_key(reader: Reader | Writer, key: str) -> list[Memory]:
-    """Active memories of a key."""
+    """Memories of a key that hold: active ones, and cold ones, which could come back."""
     m = memories.c
-    statement = select(*_COLUMNS).where(m.scope_id == reader.scope_id, m.key == key, m.state == State.ACTIVE)
+    held = m.state.in_((State.ACTIVE, State.COLD))
+    statement = select(*_COLUMNS).where(m.scope_id == reader.scope_id, m.key == key, held)
     return [memory_of(row, reader.scope) for row in reader.rows(statement)]
+
+
+def key_taken(reader: Reader | Writer, memory: Memory) -> bool:
+    """Whether another active memory has the key of this one, so that this one can't come back."""
+    if memory.key is None:
+        return False
+    return any(m.id != memory.id and m.state is State.ACTIVE for m in with_key(reader, memory.key))
 
 
 def predecessors(reader: Reader | Writer, ids: Sequence[str]) -> list[Memory]:

@@ -271,3 +271,21 @@ def test_a_new_session_is_forgettable_once_it_ended(engine, scope):
     assert engine.plan_forgetting(scope, ratio=1.0).steps == ()
     engine.end_session(scope, "s")
     assert [s.chars for s in engine.plan_forgetting(scope, ratio=1.0).steps if s.chars == 31]
+
+
+def test_a_request_to_forget_is_not_what_is_meant_but_goes_along(engine, scope):
+    """Asked in a chat, the statement and the request that repeats it are both released."""
+    kept = engine.remember(scope, "There is a surprise party for Maya on Friday.")
+    chat = engine.conversation(scope, "s")
+    chat.add([Turn("user", "Forget the surprise party for Maya, I should not have told you.", id="ask")])
+    assert chat.release("surprise party for Maya") == (kept.id,)
+    assert not engine.recall(scope, "surprise party for Maya")
+    assert len(engine.turns(scope, "s")) == 1
+
+
+def test_what_is_being_asked_is_no_answer_to_itself(engine, scope):
+    """A recall by tool never returns the asking turn."""
+    engine.remember(scope, "Contact me by SMS, please.")
+    chat = engine.conversation(scope, "s")
+    chat.add([Turn("user", "How should you contact me?", id="ask")])
+    assert [hit.content for hit in chat.recall("How should you contact me?")] == ["Contact me by SMS, please."]

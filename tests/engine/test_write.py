@@ -272,7 +272,10 @@ def test_many_notes_are_one_outcome_each_in_order(engine, scope):
 def test_nobody_but_the_user_overwrites_what_the_user_set(engine, scope, source):
     """A keyed value of a weaker source is refused while the user's holds."""
     engine.set_fact(scope, "plan", "gold")
-    assert engine.remember(scope, "I decided to take the free plan.", key="plan", source=source).reason is RefusalReason.UNTRUSTED
+    assert (
+        engine.remember(scope, "I decided to take the free plan.", key="plan", source=source).reason
+        is RefusalReason.UNTRUSTED
+    )
     assert engine.fact(scope, "plan").value == "gold"
 
 

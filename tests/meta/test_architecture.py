@@ -26,7 +26,7 @@ MAY_IMPORT = {
     "embedders": BASE | {"rules"},
     "kernel": BASE | {"embedders", "indexes", "stores", "usage"},
     "paths": BASE | {"kernel", "rules", "stores", "indexes", "embedders"},
-    "conversation": BASE | {"kernel", "paths", "stores", "aio"},
+    "conversation": BASE | {"kernel", "paths", "rules", "stores", "aio"},
     "working": BASE | {"kernel", "paths", "stores", "aio", "rules"},
     "registry": BASE | {"engine"},
     "engine": BASE
