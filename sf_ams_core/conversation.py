@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 from .aio import LazyPool, twin
@@ -38,6 +38,8 @@ class Waiting:
 
     def put(self, scope: Scope, session: str, turns: Sequence[Turn]) -> int:
         """Keep turns for later; how many older ones had to be dropped for it."""
+        if not turns:
+            return 0  # an empty entry would stand in the way of what is dropped first
         with self._lock:
             self._turns.setdefault((scope, session), []).extend(turns)
             dropped = 0
@@ -87,7 +89,7 @@ class Conversation:
     def add(self, turns: Sequence[Turn]) -> tuple[WriteOutcome, ...]:
         """Write turns with their memories; while the store is down they wait in memory and the answer is empty."""
         # Ids are given now, so that a turn that has to wait is still written once.
-        named = [turn if turn.id else _named(turn, self.kernel) for turn in turns]
+        named = [_named(turn, self.kernel) for turn in turns]
         earlier = self.waiting.take(self.scope, self.session)
         try:
             outcomes = transcript.add_turns(self.kernel, self.scope, self.session, [*earlier, *named])
@@ -193,6 +195,4 @@ class Conversation:
 def _named(turn: Turn, kernel: Kernel) -> Turn:
     if not isinstance(turn, Turn):
         raise InvalidInput(f"turns must be Turn values, got {type(turn).__name__}")
-    return Turn(
-        turn.role, turn.content, id=kernel.clock.new_id("turn"), speaker=turn.speaker, at=turn.at, payload=turn.payload
-    )
+    return turn if turn.id else replace(turn, id=kernel.clock.new_id("turn"))

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import Literal, Self
+from typing import Literal, Self, TypeVar
 
 from .aio import LazyPool, twin
 from .clock import Clock, SystemClock
@@ -71,6 +71,8 @@ from .types import (
     check_id,
 )
 from .working import WorkingMemory
+
+T = TypeVar("T")
 
 _THREADS = 8  # of async twins; SQLite takes one writer at a time anyway
 
@@ -157,10 +159,7 @@ class MemoryEngine:
             return
         self._closed.set()
         for scope in self._kernel.uses.scopes():
-            try:
-                write_uses(self._kernel, scope)
-            except StoreUnavailable as fault:
-                self._kernel.events.fault("close", fault)
+            self._settle(scope)
         self.pool.close()
         for providers in self._providers:
             providers.close()
@@ -207,12 +206,12 @@ class MemoryEngine:
 
     def remember_many(self, scope: Scope, notes: Sequence[Note]) -> tuple[WriteOutcome, ...]:
         """Write many memories with one embedding batch and one transaction; an outcome each, in order."""
-        return tuple(write.remember_many(self._kernel, _scope(scope), list(notes)))
+        return tuple(write.remember_many(self._kernel, _scope(scope), _several(notes, "notes")))
 
     def add_turns(self, scope: Scope, session: str, turns: Sequence[Turn]) -> tuple[WriteOutcome, ...]:
         """Write turns to the transcript and a record of each; an outcome each. Known ids change nothing."""
         check_id(session, "session")
-        return tuple(transcript.add_turns(self._kernel, _scope(scope), session, list(turns)))
+        return tuple(transcript.add_turns(self._kernel, _scope(scope), session, _several(turns, "turns")))
 
     def recall(
         self,
@@ -248,7 +247,7 @@ class MemoryEngine:
             metadata=metadata,
             session=session,
             include=include,
-            visible=visible,
+            visible=check_visible(visible),  # None is no label here: nothing opens by a missing setting
             turns=turns,
             as_of=as_of,
         )
@@ -303,7 +302,8 @@ class MemoryEngine:
         everything: bool = False,
     ) -> ErasureReceipt:
         """Hard delete with every derivative; the receipt says what was looked for afterwards. Raises NotFound."""
-        self._waiting.drop(_scope(scope), None if everything else erase_path.check_identifier(identifier))
+        if everything or identifier is not None:
+            self._waiting.drop(_scope(scope), None if everything else erase_path.check_identifier(identifier))
         return erase_path.erase(
             self._kernel,
             _scope(scope),
@@ -315,7 +315,7 @@ class MemoryEngine:
 
     def get(self, scope: Scope, id: str) -> Memory | None:
         """One memory of this scope in any state, None where there is none."""
-        write_uses(self._kernel, _scope(scope))
+        self._settle(_scope(scope))
         with self._kernel.database.read(scope) as reader:
             return memories_store.by_ids(reader, [check_id(id, "id")]).get(id)
 
@@ -349,7 +349,7 @@ class MemoryEngine:
             turns=turns,
             as_of=as_of,
         )
-        write_uses(self._kernel, _scope(scope))
+        self._settle(_scope(scope))
         with self._kernel.database.read(scope) as reader:
             found = memories_store.matching(reader, filters, self._kernel.clock.now())
         return tuple(memory for _, memory in found)
@@ -480,6 +480,13 @@ class MemoryEngine:
         """Put back what a report changed; the ids that came back."""
         return tuple(forget_path.undo(self._kernel, report))
 
+    def _settle(self, scope: Scope) -> None:
+        """Write down the use that waits; a database that only reads is no reason not to read."""
+        try:
+            write_uses(self._kernel, scope)
+        except StoreUnavailable as fault:
+            self._kernel.events.fault("uses", fault)
+
     def _change(self, scope: Scope, memory_id: str, **values: object) -> None:
         check_id(memory_id, "id")
         with self._kernel.database.write(_scope(scope)) as writer:
@@ -532,6 +539,12 @@ def _scope(scope: Scope) -> Scope:
     if not isinstance(scope, Scope):
         raise InvalidInput(f"the first argument must be a Scope, got {type(scope).__name__}")
     return scope
+
+
+def _several(values: Iterable[T], what: str) -> list[T]:
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise InvalidInput(f"{what} must be a sequence, got {type(values).__name__}")
+    return list(values)
 
 
 def _strings(names: Collection[str], what: str) -> tuple[str, ...]:

@@ -33,6 +33,8 @@ class UseLog:
 
     def give_back(self, scope: Scope, uses: Uses) -> None:
         """Put back what could not be written."""
+        if not uses:
+            return
         with self._lock:
             counts = self._waiting.setdefault(scope, {})
             for memory_id, (times, at) in uses.items():

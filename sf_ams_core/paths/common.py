@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 
-from ..errors import StoreUnavailable
 from ..indexes.exact import Entry, Snapshot
 from ..kernel import Kernel
 from ..stores import memories as store
@@ -42,13 +42,20 @@ def _entry(row: store.Indexed) -> Entry:
 
 def write_uses(kernel: Kernel, scope: Scope) -> None:
     """Write down the use that waits for a scope. Raises StoreUnavailable; nothing is lost by it."""
+    if scope in kernel.uses.scopes():
+        with writing(kernel, scope):
+            pass
+
+
+@contextlib.contextmanager
+def writing(kernel: Kernel, scope: Scope) -> Iterator[Writer]:
+    """A transaction that also writes down the use that waits; where it fails, the use waits on."""
     uses = kernel.uses.take(scope)
-    if not uses:
-        return
     try:
         with kernel.database.write(scope) as writer:
             store.add_uses(writer, uses)
-    except StoreUnavailable:
+            yield writer
+    except BaseException:
         kernel.uses.give_back(scope, uses)
         raise
 

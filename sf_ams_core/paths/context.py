@@ -18,7 +18,7 @@ from ..stores import facts as facts_store
 from ..stores import turns as turns_store
 from ..stores.database import Reader
 from ..types import Fact, Hit, MemoryContext, Recall, Scope, Turn
-from .recall import Request, recall
+from .recall import Request, check_request, recall
 
 _MAX_FACTS = 20
 _MAX_TURNS = 10_000
@@ -47,7 +47,9 @@ def build_context(
     """
     rules = kernel.settings.context
     last = recent_turns if recent_turns is not None else rules.recent_turns
-    _check(query, last, token_budget)
+    k = recall_k if recall_k is not None else rules.recall_k
+    check_request("" if query is None else query, k)
+    _check(last, token_budget)
     with kernel.database.read(scope) as reader:
         held = turns_store.session_of(reader, session)
         # Twice the window, so that its first exchange can be whole.
@@ -58,7 +60,7 @@ def build_context(
     asked = windows.asking(said)
     question = query if query is not None else " ".join(t.content for t in asked)
     summary = held.summary if held and kernel.enabled else None
-    found = _recall(kernel, scope, session, question, shown, asked, recall_k or rules.recall_k)
+    found = _recall(kernel, scope, session, question, shown, asked, k)
     return _fit(question or summary or "", facts, summary, found, shown, token_budget)
 
 
@@ -71,9 +73,7 @@ def _shown(reader: Reader, session: str, last: int) -> list[Turn]:
         last *= 4
 
 
-def _check(query: object, last: int, token_budget: int | None) -> None:
-    if query is not None and not isinstance(query, str):
-        raise InvalidInput(f"query must be a string, got {type(query).__name__}")
+def _check(last: int, token_budget: int | None) -> None:
     if isinstance(last, bool) or not isinstance(last, int) or not 1 <= last <= _MAX_TURNS:
         raise InvalidInput(f"recent_turns must be a whole number from 1 to {_MAX_TURNS}, got {last!r}")
     if token_budget is not None and (

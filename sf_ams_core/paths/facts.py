@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from datetime import datetime
 
 from ..errors import StoreUnavailable
 from ..kernel import Kernel
 from ..stores import facts as store
 from ..stores import memories
+from ..stores.database import Writer
 from ..types import Fact, Json, Note, Refused, Scope, Source, State
 from .drafting import check_key, clean_value, draft_note
 from .write import write_drafts
@@ -30,8 +32,10 @@ def set_fact(kernel: Kernel, scope: Scope, key: str, value: Json, source: Source
     # The user's own settings are facts whatever they look like: only misuse and switched-off memory keep them out.
     draft = draft_note(note, scope, kernel.settings, kernel.clock)
     if isinstance(draft, Refused) or not kernel.enabled:
+        now = kernel.clock.now()
         with kernel.database.write(scope) as writer:
-            return store.put_fact(writer, name, kept, kernel.clock.now(), source, None)
+            _let_go(writer, name, now)  # recall must not tell the value before
+            return store.put_fact(writer, name, kept, now, source, None)
     write_drafts(kernel, scope, [replace(draft, value=kept, keeps_value=True)])
     with kernel.database.read(scope) as reader:
         held = store.current_facts(reader, name)
@@ -51,6 +55,10 @@ def delete_fact(kernel: Kernel, scope: Scope, key: str) -> bool:
     now = kernel.clock.now()
     with kernel.database.write(scope) as writer:
         ended = store.end_fact(writer, name, now)
-        ids = [m.id for m in memories.with_key(writer, name)]
-        memories.set_state(writer, ids, State.ARCHIVED, "released", now, retired_at=now)
+        _let_go(writer, name, now)
     return ended
+
+
+def _let_go(writer: Writer, name: str, now: datetime) -> None:
+    ids = [memory.id for memory in memories.with_key(writer, name)]
+    memories.set_state(writer, ids, State.ARCHIVED, "released", now, retired_at=now)

@@ -81,7 +81,7 @@ def _valuation(policy: str, settings: ForgettingSettings) -> Valuation:
     return retention.seed_value(settings)
 
 
-def _protected(kernel: Kernel, reader: Reader, active: Sequence[Memory], now: datetime) -> set[str]:
+def _protected(kernel: Kernel, reader: Reader | Writer, active: Sequence[Memory], now: datetime) -> set[str]:
     rules = kernel.settings.context
     held = {m.id for m in active if m.pinned and not retention.expired(m, now)}
     since = now - timedelta(minutes=rules.session_idle_minutes)
@@ -189,10 +189,11 @@ def _apply(
     now = kernel.clock.now()
     held = store.by_ids(writer, [step.id for step in steps])
     before = store.why_of(writer, list(held))
+    protected = _protected(kernel, writer, list(held.values()), now)
     done: list[ForgettingStep] = []
     skipped: dict[str, str] = {}
     for step in steps:
-        event = retention.overtaken(step, held.get(step.id))
+        event = retention.overtaken(step, held.get(step.id)) or ("protected" if step.id in protected else None)
         if event is not None:
             skipped[step.id] = event
             continue

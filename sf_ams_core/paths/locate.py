@@ -44,12 +44,13 @@ _CONSIDERED = 50  # candidates
 _CLEAR = 0.6  # of the words must be in a memory before an undoable verb acts on a proposal
 
 _ABOUT = re.compile(
-    r"^\s*(?:(?:please\s+)?(?:forget|delete|remove|erase)\s+)?(?:everything|anything|all)\s+(?:you\s+know\s+)?"
-    r"(?:about|on|of|regarding)\s+(?P<en>.+?)\s*[.!?]*$"
-    r"|^\s*(?:请)?(?:忘掉|忘记|忘記|删除|刪除)?(?:所有)?(?:关于|關於|有关|有關|跟|和)?(?P<zh>.+?)"
-    r"(?:有关的|有關的|相关的|相關的|的)?(?:一切|所有(?:内容|信息|记忆|內容|資訊|記憶)?|全部)\s*[。！]*$",
+    r"^(?:(?:please\s+)?(?:forget|delete|remove|erase)\s+)?(?:everything|anything|all)\s+(?:you\s+know\s+)?"
+    r"(?:about|on|of|regarding)\s+(?P<en>.+)$"
+    r"|^(?:请)?(?:忘掉|忘记|忘記|删除|刪除)?(?:所有)?(?:关于|關於|有关|有關|跟|和)?(?P<zh>.+?)"
+    r"(?:有关的|有關的|相关的|相關的|的)?(?:一切|所有(?:内容|信息|记忆|內容|資訊|記憶)?|全部)$",
     re.IGNORECASE,
 )
+_END = " \t\n.!?。！？"
 
 
 def locate(kernel: Kernel, scope: Scope, words: str, k: int = 10) -> list[Candidate]:
@@ -73,7 +74,7 @@ def candidates(kernel: Kernel, reader: Reader | Writer, words: str, k: int) -> l
 
 def subject(words: str) -> str:
     """What is left of "everything about X"."""
-    match = _ABOUT.match(words)
+    match = _ABOUT.match(words.strip().rstrip(_END))  # stripped first: the pattern would look for the end everywhere
     return (match["en"] or match["zh"]).strip() if match else words.strip()
 
 
@@ -217,10 +218,17 @@ def _replace(kernel: Kernel, scope: Scope, draft: Draft, old: Sequence[str]) -> 
 
 
 def _with_twins(writer: Writer, memories: Iterable[Memory]) -> list[Memory]:
-    """Memories and what says the same words in other turns: whoever takes back a statement means all of it."""
+    """Memories and what says the same words in other turns: whoever takes back a statement means all of it.
+
+    What somebody else said of themselves stays.
+    """
     held = {memory.id: memory for memory in memories}
-    for twins in store.with_folded(writer, [digest(memory.content) for memory in held.values()]).values():
-        held.update({memory.id: memory for _, memory in twins})
+    speakers: dict[str, set[str | None]] = {}
+    for memory in held.values():
+        speakers.setdefault(digest(memory.content), set()).add(memory.speaker)
+    for words, twins in store.with_folded(writer, list(speakers)).items():
+        said_by = speakers[words]
+        held.update({m.id: m for _, m in twins if None in said_by or m.speaker is None or m.speaker in said_by})
     return list(held.values())
 
 

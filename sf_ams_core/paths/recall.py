@@ -21,7 +21,7 @@ from ..events import new_trace_id
 from ..indexes.exact import Snapshot
 from ..kernel import Kernel
 from ..ports import Vectors
-from ..rules import dates, ranking, rewriting, text
+from ..rules import dates, privacy, ranking, rewriting, text
 from ..rules.ranking import Array, Evidence
 from ..settings import Preset
 from ..stores import memories as store
@@ -32,6 +32,7 @@ from .common import fresh_snapshot
 
 MAX_K = 1_000
 _SPARE = 16  # read beyond k, for what says the same twice
+_TELLS_NOTHING = 0.05  # importance of a turn that only asks, greets or thanks
 _FACT_PART = 0.3  # for each word of a key that the question names in full, two at most: one word is often chance
 
 
@@ -85,10 +86,11 @@ def recall(kernel: Kernel, scope: Scope, request: Request) -> Recall:
 
 
 def _embed(kernel: Kernel, query: str, degraded: list[str]) -> Vectors | None:
+    rules = kernel.settings.write
+    # An embedder may be somebody else's server, and what was stored is redacted too.
+    asked = privacy.redact(query[: rules.chunk_chars * 4], phones=rules.redact_phones, emails=rules.redact_emails)
     try:
-        return kernel.embedder.embed_query(
-            query[: kernel.settings.write.chunk_chars * 4], timeout=kernel.settings.recall.recall_timeout
-        )
+        return kernel.embedder.embed_query(asked.text, timeout=kernel.settings.recall.recall_timeout)
     except ProviderFault:
         degraded.append("vector")
         return None
@@ -159,7 +161,7 @@ def _gather(kernel: Kernel, field_: _Field, query: str, vector: Vectors | None, 
         importance=field_.importance,
         date=_date_evidence(query, field_.said_at, now),
         speaker_named=named,
-        from_assistant=assistant,
+        from_assistant=np.maximum(assistant, field_.importance <= _TELLS_NOTHING),
         age=now.timestamp() - field_.accessed_at,
     )
 

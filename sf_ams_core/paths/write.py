@@ -14,7 +14,7 @@ from datetime import datetime
 
 import numpy as np
 
-from ..errors import ProviderFault
+from ..errors import ProviderFault, StoreUnavailable
 from ..kernel import Kernel
 from ..ports import Vectors
 from ..rules.judgement import Statement, Verdict, judge, may_retire
@@ -25,7 +25,7 @@ from ..stores import turns as turns_store
 from ..stores.database import Writer
 from ..types import Memory, Note, RefusalReason, Refused, Scope, State, Stored, Superseded, Touched, WriteOutcome
 from .backlog import catch_up
-from .common import outdate_digests
+from .common import outdate_digests, writing
 from .drafting import Draft, draft_note
 from .nominating import Nominations
 
@@ -57,8 +57,7 @@ def write_drafts(
     if not drafts and before is None:
         return []
     vectors = embed_drafts(kernel, drafts)
-    with kernel.database.write(scope) as writer:
-        store.add_uses(writer, kernel.uses.take(scope))
+    with writing(kernel, scope) as writer:
         wanted = before(writer) if before is not None else [True] * len(drafts)
         batch = _Batch(kernel, writer, Nominations(kernel, writer, drafts, vectors))
         outcomes = [
@@ -67,8 +66,15 @@ def write_drafts(
         ]
         batch.write()
     if any(array is not None for array in vectors):
-        catch_up(kernel, scope)
+        _catch_up(kernel, scope)
     return outcomes
+
+
+def _catch_up(kernel: Kernel, scope: Scope) -> None:
+    try:
+        catch_up(kernel, scope)
+    except StoreUnavailable as fault:  # what was asked for is written; the rest waits for the next write
+        kernel.events.fault("backlog", fault)
 
 
 def embed_drafts(kernel: Kernel, drafts: Sequence[Draft]) -> list[Vectors | None]:
@@ -108,6 +114,8 @@ class _Batch:
             verdict, sign = judge(said, self._statement(old))
             if verdict is Verdict.REPEATS and old.state is State.COLD:
                 verdict = Verdict.SUPERSEDES  # what is said again is present again
+            if verdict is Verdict.REPEATS and replaced:
+                continue  # the new words already stand for what they replaced
             if verdict is Verdict.REPEATS and (old.type != "dialogue" or draft.turn_id is None):
                 self._touch(old, draft)
                 if draft.keeps_value:

@@ -199,7 +199,7 @@ _PLEASANTRY_EN = _pattern(
 _PLEASANTRY = re.compile(
     rf"[\s,，、~～:：\"”’)）-]*(?:{_PLEASANTRY_ZH.pattern}|(?:{_PLEASANTRY_EN.pattern})(?![a-z'0-9]))"
 )
-_CALLED = re.compile(r"[\s,，、~～]*(?:[^\W\d_]{1,15})?[\s~～]*$")
+_CALLED = re.compile(r"[\s,，、~～]*+(?:[^\W\d_]{1,15})?[\s~～]*$")
 _ONE_WORD = re.compile(r"[a-z]{2,15}$")
 
 _SENTENCE = re.compile(r"([。！？!?…\n]+|\.(?=\s|$))")
@@ -236,7 +236,8 @@ _LASTING = _pattern(
     \bremember (?:that|my|i|we|this)\b|\bfrom now on\b|\balways\b|\bnever\b|\bevery time\b|\bgoing forward\b
     """
 )
-_SPECIFIC = re.compile(r"[0-9]+|[一二三四五六七八九十]+[月日号点岁年]|[《「“]|(?<=[a-z,] )[A-Z][a-z]+")
+_HAN_NUMBER = "[一二三四五六七八九十]"
+_SPECIFIC = re.compile(rf"[0-9]+|(?<!{_HAN_NUMBER}){_HAN_NUMBER}+[月日号点岁年]|[《「“]|(?<=[a-z,] )[A-Z][a-z]+")
 _FIRST_PERSON = re.compile(r"[我咱]|\b(?:i|i'm|i've|i'd|i'll|my|mine|we|we're|we've|our|ours)\b")
 _LISTENER = re.compile(r"[你您]|建议|\b(?:you|you're|you've|your|yours)\b")
 

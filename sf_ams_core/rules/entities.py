@@ -8,6 +8,7 @@ from itertools import pairwise
 
 from anyascii import anyascii
 
+from ..types import MAX_ID_CHARS
 from .text import EAST_ASIAN, HAN, SOUTH_EAST_ASIAN, STOP_WORDS, fold, marks, normalise, words
 
 _MOST = 16
@@ -129,6 +130,8 @@ def romanise(text: str) -> str:
 
 def contains_identifier(text: str, identifier: str) -> bool:
     """Whether `text` names `identifier`: alike after folding, and a whole token, never the part of a longer one."""
+    if len(identifier) > MAX_ID_CHARS:  # a whole text rather than an identifier
+        return fold(identifier) in fold(text)
     pattern = _identifier_pattern(identifier)
     return pattern is not None and pattern.search(normalise(text)) is not None
 
@@ -137,7 +140,8 @@ def contains_identifier(text: str, identifier: str) -> bool:
 def _identifier_pattern(identifier: str) -> re.Pattern[str] | None:
     plain = normalise(identifier)
     mobile = _COUNTRY_CODE.fullmatch(fold(plain))
-    tokens = _token_characters().findall(mobile[1] if mobile else plain)
+    # The letter behind it keeps a long tail of signs from being tried from each of them.
+    tokens = _token_characters().findall((mobile[1] if mobile else plain) + "x")[:-1]
     if not tokens:
         return None
     number = sum(c.isdigit() for _, c in tokens) >= _LONG_NUMBER

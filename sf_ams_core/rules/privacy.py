@@ -239,7 +239,7 @@ _LINK = (
 )
 _PASSWORD = re.compile(
     r"(?P<label>密码|密碼|口令|验证码|驗證碼|password|passwd|passcode|passphrase"
-    rf"|(?<![a-z])(?:pwd|pin(?: code| number)?|otp|verification code)(?![a-z])){_LINK}{_VALUE}",
+    rf"|(?<![a-z])(?:pwd|pw|pin(?: code| number)?|otp|verification code)(?![a-z])){_LINK}{_VALUE}",
     re.IGNORECASE,
 )
 _PASSWORD_AFTER = re.compile(

@@ -35,18 +35,13 @@ class Evidence:
     age: Array
 
 
-def seed_score(sim: float, age_seconds: float, importance: float, settings: RecallSettings) -> float:
-    """The seed's formula: 0.5 sim + 0.3 exp(-age / 7 d) + 0.2 importance (seed 2, 4.2)."""
-    recency = float(np.exp(-max(0.0, age_seconds) / (settings.recency_tau_days * _DAY)))
-    return settings.seed_similarity * sim + settings.seed_recency * recency + settings.seed_importance * importance
-
-
 def score(evidence: Evidence, settings: RecallSettings, preset: str) -> dict[str, Array]:
     """The addends of each candidate's score, by name; the score is their sum."""
     return _seed(evidence, settings) if preset == "seed" else _balanced(evidence, settings)
 
 
 def _seed(e: Evidence, s: RecallSettings) -> dict[str, Array]:
+    """0.5 similarity + 0.3 exp(-age / 7 d) + 0.2 importance (seed 2, 4.2)."""
     similarity = np.zeros_like(e.importance) if e.cosine is None else e.cosine
     return {
         "similarity": s.seed_similarity * similarity,

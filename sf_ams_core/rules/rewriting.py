@@ -8,7 +8,7 @@ import re
 _HISTORY = re.compile(
     r"之前|以前|原来|原來|原本|原先|最初|最早|一开始|一開始|曾经|曾經|过去|過去|当初|當初|旧的|舊的|历史|歷史"
     r"|\b(?:before|originally|original|used to|previous|previously|formerly|former|earlier|at first|initial|initially"
-    r"|history|old|prior|in the past)\b",
+    r"|history|(?<!how )(?<!year )(?<!years )old|prior|in the past)\b",
     re.IGNORECASE,
 )
 _POINTING = re.compile(

@@ -247,7 +247,7 @@ def _engine(url: URL, settings: StoreSettings) -> Engine:
 def _options(url: URL, settings: StoreSettings) -> dict[str, Any]:
     if url.get_backend_name() != "sqlite":
         return {"pool_pre_ping": True, "pool_timeout": settings.busy_timeout}
-    in_memory = url.database in (None, "", ":memory:") or "mode=memory" in str(url.query)
+    in_memory = url.database in (None, "", ":memory:") or url.query.get("mode") == "memory"
     return {
         "poolclass": QueuePool,
         "pool_timeout": settings.busy_timeout,

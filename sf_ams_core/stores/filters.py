@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import ColumnElement, and_, exists, or_
+from sqlalchemy import ColumnElement, and_, exists, false, or_
 
 from ..clock import as_utc
 from ..errors import InvalidFilter
@@ -21,7 +21,7 @@ _MARK_CHARS = 256  # a longer value is compared by its digest
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """What a reader asked to see. `entities` are folded already; empty tuples and None ask for nothing."""
+    """What a reader asked to see. `entities` are folded already; None asks for nothing, no types for no memory."""
 
     types: tuple[str, ...] | None = None
     min_importance: float = 0.0
@@ -34,11 +34,6 @@ class Filters:
     visible: tuple[str, ...] | None = ("default",)
     turns: bool = True
     as_of: datetime | None = None
-
-    @property
-    def plain(self) -> bool:
-        """Whether nothing narrows the scope but state and visibility."""
-        return self == Filters(include=self.include, visible=self.visible)
 
 
 def check_types(types: Collection[str] | None) -> tuple[str, ...] | None:
@@ -135,7 +130,7 @@ def conditions(filters: Filters, scope_id: int | None, now: datetime) -> ColumnE
     if filters.visible is not None:
         parts.append(m.visibility.in_(filters.visible))
     if filters.types is not None:
-        parts.append(or_(*[_of_type(kind) for kind in filters.types]))
+        parts.append(or_(false(), *[_of_type(kind) for kind in filters.types]))
     if not filters.turns:
         parts.append(m.type != "dialogue")
     if filters.min_importance > 0:
@@ -158,7 +153,7 @@ def _alive(filters: Filters, now: datetime) -> ColumnElement[bool]:
     unexpired = or_(m.expires_at.is_(None), m.expires_at > moment)
     if filters.as_of is None:
         fresh = and_(m.state.in_(filters.include), unexpired)
-        # An expired record is history at once, whether or not upkeep has archived it yet.
+        # History keeps no time to live: what is archived can be read after it expired.
         return or_(fresh, m.state == State.ARCHIVED) if State.ARCHIVED in filters.include else fresh
     held = or_(
         m.state.in_((State.ACTIVE, State.COLD)),

@@ -131,9 +131,3 @@ def rows_by_table(reader: Reader) -> dict[str, int]:
         if reader.scope_id is not None
         else {table.name: 0 for table in OWNED}
     )
-
-
-def tombstoned(reader: Reader, memory_id: str) -> bool:
-    """Whether a memory of this scope was deleted for good."""
-    t = tombstones.c
-    return bool(reader.rows(select(t.memory_id).where(t.scope_id == reader.scope_id, t.memory_id == memory_id)))
