@@ -112,6 +112,10 @@ def create_memory_tools(
     return [tools[name] for name in dict.fromkeys(include)]
 
 
+# Where a tool knows no session, no user's turn vouches for what a model wants to change.
+NO_SESSION = "default"
+
+
 def _tool(
     name: str, func: Callable[..., Result], coroutine: Callable[..., Awaitable[Result]], arguments: type[BaseModel]
 ) -> BaseTool:
@@ -154,43 +158,33 @@ class _Verbs:
     def recall(self, query: str) -> Result:
         with _told_to_the_model():
             scope, session = self._whose()
-            if session is None:
-                return _recalled(query, self.engine.recall(scope, query))
-            return _recalled(query, self.engine.conversation(scope, session).recall(query))
+            return _recalled(query, self.engine.conversation(scope, session or NO_SESSION).recall(query))
 
     async def arecall(self, query: str) -> Result:
         with _told_to_the_model():
             scope, session = self._whose()
-            if session is None:
-                return _recalled(query, await self.engine.arecall(scope, query))
-            return _recalled(query, await self.engine.conversation(scope, session).arecall(query))
+            return _recalled(query, await self.engine.conversation(scope, session or NO_SESSION).arecall(query))
 
     def correct(self, target: str, new_content: str) -> Result:
         with _told_to_the_model():
             scope, session = self._whose()
-            if session is None:
-                return _saved(self.engine.correct(scope, target, new_content))
-            return _saved(self.engine.conversation(scope, session).correct(target, new_content))
+            return _saved(self.engine.conversation(scope, session or NO_SESSION).correct(target, new_content))
 
     async def acorrect(self, target: str, new_content: str) -> Result:
         with _told_to_the_model():
             scope, session = self._whose()
-            if session is None:
-                return _saved(await self.engine.acorrect(scope, target, new_content))
-            return _saved(await self.engine.conversation(scope, session).acorrect(target, new_content))
+            return _saved(await self.engine.conversation(scope, session or NO_SESSION).acorrect(target, new_content))
 
     def forget(self, target: str) -> Result:
         with _told_to_the_model():
             scope, session = self._whose()
-            whose = self.engine.conversation(scope, session) if session is not None else None
-            going = whose.release(target) if whose is not None else self.engine.release(scope, target)
+            going = self.engine.conversation(scope, session or NO_SESSION).release(target)
             return _let_go(going, [self.engine.get(scope, memory_id) for memory_id in going])
 
     async def aforget(self, target: str) -> Result:
         with _told_to_the_model():
             scope, session = self._whose()
-            whose = self.engine.conversation(scope, session) if session is not None else None
-            going = await (whose.arelease(target) if whose is not None else self.engine.arelease(scope, target))
+            going = await self.engine.conversation(scope, session or NO_SESSION).arelease(target)
             return _let_go(going, [await self.engine.aget(scope, memory_id) for memory_id in going])
 
     def _whose(self) -> tuple[Scope, str | None]:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
+import numpy as np
+
 from ..errors import ProviderFault
 from ..kernel import Kernel
 from ..ports import Vectors
@@ -18,7 +20,8 @@ from ..stores import upkeep
 from ..types import Memory, Scope, Turn
 from .drafting import spoken_context
 
-_AT_ONCE = 64
+_AT_ONCE = 16
+_SPOILT = 1  # texts that may fail alone; more, and it is the embedder that is broken
 _FIRST_WAIT = timedelta(seconds=30)
 _MAX_DOUBLINGS = 10
 
@@ -37,13 +40,8 @@ def catch_up(kernel: Kernel, scope: Scope, limit: int = _AT_ONCE) -> int:
         pieces = {seq: _pieces(kernel, said, memory) for seq, memory in held.items()}
     if not due:
         return 0
-    arrays: dict[int, Vectors] = {}
-    failed: list[int] = []
-    for seq, group in pieces.items():
-        try:
-            arrays[seq] = kernel.embedder.embed(group)
-        except ProviderFault:
-            failed.append(seq)
+    arrays = _embed(kernel, pieces)
+    failed = pieces.keys() - arrays.keys()
     with kernel.database.write(scope) as writer:
         present = store.by_seqs(writer, list(arrays))
         for seq in present:
@@ -54,6 +52,30 @@ def catch_up(kernel: Kernel, scope: Scope, limit: int = _AT_ONCE) -> int:
                 upkeep.put_off(writer, "vector", [seq], now + wait, "ProviderFault")
         upkeep.done(writer, "vector", [seq for seq, _ in due if seq not in failed])
     return len(present)
+
+
+def _embed(kernel: Kernel, pieces: Mapping[int, Sequence[str]]) -> dict[int, Vectors]:
+    """Vectors of what can be embedded now: all in one call, or one by one where a single text spoils it."""
+    flat = [piece for group in pieces.values() for piece in group]
+    try:
+        array = kernel.embedder.embed(flat)
+    except ProviderFault:
+        return _embed_singly(kernel, pieces)
+    ends = np.cumsum([len(group) for group in pieces.values()])
+    return {seq: array[end - len(group) : end] for (seq, group), end in zip(pieces.items(), ends, strict=True)}
+
+
+def _embed_singly(kernel: Kernel, pieces: Mapping[int, Sequence[str]]) -> dict[int, Vectors]:
+    arrays: dict[int, Vectors] = {}
+    faults = 0
+    for seq, group in pieces.items():
+        if faults > _SPOILT:
+            break
+        try:
+            arrays[seq] = kernel.embedder.embed(group)
+        except ProviderFault:
+            faults += 1
+    return arrays
 
 
 def _pieces(kernel: Kernel, said: Mapping[str, Sequence[Turn]], memory: Memory) -> list[str]:

@@ -36,7 +36,7 @@ from ..types import (
     check_id,
 )
 
-_TRUST: dict[Source, float] = {"user": 1.0, "system": 1.0, "assistant": 0.6, "document": 0.4, "tool": 0.4}
+TRUST: dict[Source, float] = {"user": 1.0, "system": 1.0, "assistant": 0.6, "document": 0.4, "tool": 0.4}
 _MAX_DEPTH = 32
 _UNSET: Json = {"sf_ams": "no value given"}
 
@@ -366,7 +366,7 @@ def _memory(
         key=key,
         source=source,
         source_ids=source_ids,
-        trust=_TRUST[source],
+        trust=TRUST[source],
         visibility=visibility,
         pinned=False,
         created_at=now,

@@ -9,13 +9,13 @@ import json
 from dataclasses import replace
 from datetime import datetime
 
-from ..errors import StoreUnavailable
+from ..errors import InvalidInput, StoreUnavailable
 from ..kernel import Kernel
 from ..stores import facts as store
 from ..stores import memories
 from ..stores.database import Writer
 from ..types import Fact, Json, Note, Refused, Scope, Source, State
-from .drafting import check_key, clean_value, draft_note
+from .drafting import TRUST, check_key, clean_value, draft_note
 from .write import write_drafts
 
 
@@ -27,6 +27,10 @@ def set_fact(kernel: Kernel, scope: Scope, key: str, value: Json, source: Source
         current = store.current_facts(reader, name)
     if current and _same(current[0].value, kept):
         return current[0]
+    if source not in TRUST:
+        raise InvalidInput(f"unknown source {source!r}; use one of {', '.join(TRUST)}")
+    if current and TRUST[source] < TRUST[current[0].source]:
+        raise InvalidInput(f"{source} may not change what {current[0].source} set under this key")
     spoken = kept if isinstance(kept, str) else json.dumps(kept, ensure_ascii=False)
     note = Note(f"{name}: {spoken}", type="fact", key=name, source=source)
     # The user's own settings are facts whatever they look like: only misuse and switched-off memory keep them out.

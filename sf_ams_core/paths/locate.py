@@ -61,12 +61,14 @@ def locate(kernel: Kernel, scope: Scope, words: str, k: int = 10) -> list[Candid
         return candidates(kernel, reader, words, k)
 
 
-def candidates(kernel: Kernel, reader: Reader | Writer, words: str, k: int) -> list[Candidate]:
-    """The same within a transaction."""
+def candidates(
+    kernel: Kernel, reader: Reader | Writer, words: str, k: int, visible: tuple[str, ...] | None = None
+) -> list[Candidate]:
+    """The same within a transaction, among memories with one of these labels where any are given."""
     wanted = subject(text.clean(words))
     if text.is_filler(wanted):
         return []
-    held = [m for _, m in store.matching(reader, Filters(visible=None), kernel.clock.now())]
+    held = [m for _, m in store.matching(reader, Filters(visible=visible), kernel.clock.now())]
     alone = _only_name_like_it(wanted, held)
     found = [c for c in (_candidate(wanted, memory, alone) for memory in held) if c is not None]
     return sorted(found, key=lambda c: (not c.sure, -c.score))[:k]
@@ -116,8 +118,11 @@ def meant(
     *,
     instead: str | None = None,
     besides: Collection[str] = (),
+    visible: tuple[str, ...] | None = None,
 ) -> list[str]:
     """The ids that a target means: ids as they are, words by `locate` but for the ids `besides`.
+
+    Where labels are given as `visible`, what has another one is not there.
 
     With `instead`, the words that are to take its place, a single memory is meant, and none that says them already.
     Raises NotFound where nothing in this scope is meant.
@@ -126,12 +131,13 @@ def meant(
     if not ids:
         raise InvalidInput("name at least one memory")
     known = store.by_ids(reader, [check_id(i, "target") for i in ids if len(i) <= MAX_ID_CHARS])
+    known = {i: m for i, m in known.items() if visible is None or m.visibility in visible}
     if len(known) == len(ids):
         return list(known)
     if not isinstance(target, str):
         raise NotFound(f"{len(ids) - len(known)} of {len(ids)} ids are not in this scope")
     said = set(text.index_terms(instead)) if instead is not None else None
-    found = [c for c in candidates(kernel, reader, target, _CONSIDERED) if c.id not in besides]
+    found = [c for c in candidates(kernel, reader, target, _CONSIDERED, visible) if c.id not in besides]
     found = [c for c in found if said is None or not _says(c, said)]
     sure = [c.id for c in found if c.sure]
     if sure and instead is None:
@@ -175,7 +181,8 @@ def correct(
         return Refused(RefusalReason.DISABLED, "the memory is switched off")
     with kernel.database.read(scope) as reader:
         # Who names an older version means what became of it.
-        old = [store.versions(reader, i)[-1] for i in meant(kernel, reader, target, instead=new_content)]
+        ids = meant(kernel, reader, target, instead=new_content, visible=_seen_by(source))
+        old = [store.versions(reader, i)[-1] for i in ids]
         said = turns_store.last_said(reader, session) if session is not None else ""
     draft = draft_note(_corrected(kernel, old, new_content, source, session), scope, kernel.settings, kernel.clock)
     if isinstance(draft, Refused):
@@ -184,6 +191,11 @@ def correct(
     if not all(may_retire(new, Statement(m.content, None, m.source, m.visibility), said) for m in old):
         return Refused(RefusalReason.UNTRUSTED, "only what the user has just said may correct the user's words")
     return _replace(kernel, scope, draft, [m.id for m in old])
+
+
+def _seen_by(source: Source) -> tuple[str, ...] | None:
+    """The labels that a caller sees: code sees all, an agent only what it is shown."""
+    return ("default",) if source == "assistant" else None
 
 
 def _corrected(kernel: Kernel, old: Sequence[Memory], new_content: str, source: Source, session: str | None) -> Note:
@@ -247,7 +259,13 @@ def release(
     now = kernel.clock.now()
     with kernel.database.write(scope) as writer:
         request = store.of_turns(writer, asked[0], sorted(asked[1])) if asked else {}
-        ids = meant(kernel, writer, target, besides={memory.id for memory in request.values()})
+        ids = meant(
+            kernel,
+            writer,
+            target,
+            besides={m.id for m in request.values()},
+            visible=_seen_by("assistant" if asked else "user"),
+        )
         held = _with_twins(writer, store.by_ids(writer, ids).values())
         going = [m.id for m in held if m.state in (State.ACTIVE, State.COLD)]
         outdate_digests(writer, held, now)

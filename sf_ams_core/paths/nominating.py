@@ -37,8 +37,9 @@ class Nominations:
         self._stored = fresh_snapshot(kernel, writer)
         active = store.candidates(writer, Filters(visible=None), kernel.clock.now())
         seqs = np.array([row.seq for row in active], dtype=np.int64)
-        self._seqs = seqs[self._stored.holds(seqs)]
-        self._rows: Rows = self._stored.rows_of(self._seqs)
+        with self._stored.lock:
+            self._seqs = seqs[self._stored.holds(seqs)]
+            self._rows: Rows = self._stored.rows_of(self._seqs)
         self._own = Snapshot(kernel.embedder.dimension)
         self._taken: list[Memory] = []
         self._near_stored, self._near_own = self._nearest(kernel, drafts, vectors)

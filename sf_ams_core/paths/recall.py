@@ -22,6 +22,7 @@ from ..indexes.exact import Snapshot
 from ..kernel import Kernel
 from ..ports import Vectors
 from ..rules import dates, privacy, ranking, rewriting, text
+from ..rules.entities import contains_identifier
 from ..rules.ranking import Array, Evidence
 from ..settings import Preset
 from ..stores import memories as store
@@ -167,8 +168,7 @@ def _gather(kernel: Kernel, field_: _Field, query: str, vector: Vectors | None, 
 
 
 def _speakers_in(query: str, snapshot: Snapshot) -> list[str]:
-    folded = text.fold(query)
-    return [name for name in snapshot.speakers if text.fold(name) and text.fold(name) in folded]
+    return [name for name in snapshot.speakers if contains_identifier(query, name)]
 
 
 def _date_evidence(query: str, said_at: Array, now: datetime) -> Array:

@@ -224,7 +224,8 @@ _COMMAND = _pattern(
     rf"""
     ^(?:请|麻烦)?[你您]?[帮给替](?:我(?!的)|忙|咱|一下)(?!.*了)|^(?:请(?![问假客教]|别|不要|叫我|始终|总是)|麻烦(?!的))
     ^(?:查|搜索?|找|翻译|播?放|打开|关[闭掉]|总结|推荐|生成|解释|列出|计算|写|画)(?:一?下|一?[个首篇段张]|几|[今明]天)
-    ^(?:hey,? |ok,? )?(?:please|pls),? (?!(?:call me|don't|do not|never|always|stop [a-z]+ing)\b)[a-z]|^(?:hey,? |please )?(?:can|could|would|will) you\b
+    ^(?:hey,? |ok,? )?(?:please|pls),? (?!(?:call me|don't|do not|never|always|stop [a-z]+ing)\b)[a-z]
+    ^(?:hey,? |please )?(?:can|could|would|will) you\b
     ^(?:check|search|look up|find|show|tell|give|open|close|play|translate|summari[sz]e|write|draft|calculate) {_OBJECT}
     ^(?:explain|list|set|turn|book|order|send|remind|recommend|help|convert|compare|create|generate|make) {_OBJECT}
     """

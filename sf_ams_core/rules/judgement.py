@@ -141,6 +141,32 @@ _BEFORE_VALUES = frozenset(
 _INDEFINITE = frozenset("a an one some 一 一个 一個".split())
 _EMPTY = frozenset("a an the is are am be 's that really very just please so 的 了 是 呢 吧 啊 呀 吗 嗎".split())
 _SIGN = r"(?<!\w)[-−](?=\d)|[%$€£¥]"
+_BESIDES = frozenset("also too 也 还 還".split())
+_COPULAS = frozenset("is are am be 's".split())
+_TO_MANY = frozenset("to for with from by as".split())
+_OWN = frozenset("i we my our".split())
+# What a person or thing has one of at a time, and verbs of being somewhere.
+_ONE = frozenset(
+    "name favourite favorite preferred address phone number email password budget price rent salary deadline date time"
+    " birthday age size status state version language timezone city town country home house office desk job title role"
+    " employer company boss manager lead owner doctor dentist teacher tutor supervisor landlord partner limit goal plan"
+    " live lives work works stay stays study studies based located".split()
+)
+_ONE_ZH = re.compile(
+    "(?:名字|姓名|电话|電話|号码|號碼|邮箱|郵箱|密码|密碼|地址|预算|預算|价格|價格|房租|工资|工資|日期|时间|時間|地点|地點|生日|年龄|年齡|状态|狀態"
+    "|版本|语言|語言|时区|時區|城市|国籍|國籍|办公室|辦公室|职位|職位|职业|職業|老板|老闆|经理|經理"
+    "|负责人|負責人|目标|目標|方案|首都|住|位|定|设|設|最[喜爱愛].{0,8})$"
+)
+_COUNTED = re.compile("[一二两兩三几幾0-9].?[只個个条條位名]|还有|還有")
+_DAY = re.compile(
+    r"\b(?:mon|tues|wednes|thurs|fri|satur|sun)day\b|\b(?:today|tomorrow|tonight|weekends?)\b"
+    r"|[周期拜] ?[一二三四五六日天末]"
+    r"|(?:january|february|march|april|may|june|july|august|september|october|november|december)\b|[月日号號]"
+)
+_NUMBER = re.compile(
+    r"\d|\b(?:two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|noon|midnight|hundred|thousand|million)\b"
+    r"|[一二两兩三四五六七八九十百千万萬]"
+)
 _PERSONS = frozenset("i we he she they user 我 他 她".split())
 _PAST = frozenset("was were did had went got 曾 过 過".split())
 
@@ -235,7 +261,35 @@ def _value(new: Statement, old: Statement) -> bool:
     if _tells_an_event(frame) or any(has_negation(" ".join(v)) for v in values):
         return False
     named = [word[:1].isupper() for word in _WORD.findall(_PRIOR.sub("", new.text))[:kept]]
-    return _ends_in_link(frame, named) and bool(_topic(frame))
+    return _ends_in_link(frame, named) and bool(_topic(frame)) and _one_at_a_time(frame, values)
+
+
+def _one_at_a_time(frame: Sequence[str], values: Sequence[Sequence[str]]) -> bool:
+    """Whether what stands behind the frame can only be one thing at a time.
+
+    Two numbers, dates or times are one; two words are where the frame names an attribute or a place. A person is
+    allergic to, works with and buys for many.
+    """
+    place = max(i for i, word in enumerate(frame) if _LINKS & set(_split_clitics([word])))
+    link = _split_clitics([frame[place]])[-1]
+    before = set(_split_clitics(frame[:place]))
+    kinds = {_kind([*frame[place + 1 :], *value]) for value in values}
+    if len(kinds) > 1 or any(_BESIDES & set(value) for value in values):
+        return False
+    if not link.isascii():
+        said = "".join(frame[:place])
+        return kinds != {""} or (link in "叫姓" and not _COUNTED.search(said)) or bool(_ONE_ZH.search(said))
+    if link == "on" or (link in _TO_MANY and not before & _COPULAS):
+        return kinds != {""} and link not in _TO_MANY
+    if frame[0] not in _OWN:
+        return True
+    return kinds != {""} or (bool(before & _ONE) and link not in _TO_MANY)
+
+
+def _kind(value: Sequence[str]) -> str:
+    """`day` or `number` where a value holds one, else nothing."""
+    joined = " ".join(value)
+    return "day" if _DAY.search(joined) else "number" if _NUMBER.search(joined) else ""
 
 
 def _ends_in_link(frame: Sequence[str], named: Sequence[bool]) -> bool:

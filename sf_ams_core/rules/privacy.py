@@ -34,9 +34,23 @@ class Redaction:
 
 def redact(text: str, *, phones: bool = False, emails: bool = False) -> Redaction:
     """`text` with each secret replaced by `[redacted:<kind>]`; telephone numbers and e-mail addresses on request."""
-    found = _find(text, _FINDERS + (_EMAILS if emails else ()) + (_PHONES if phones else ()))
-    if not found:
-        return Redaction(text, (), only=False)
+    finders = _FINDERS + (_EMAILS if emails else ()) + (_PHONES if phones else ())
+    done = Redaction(text, (), only=False)
+    for _ in range(_PASSES):  # what is taken out may lay bare what it was glued to
+        found = _find(done.text, finders)
+        if not found:
+            break
+        once = _replaced(done.text, found)
+        if once.text == done.text:
+            break
+        done = Redaction(once.text, tuple(dict.fromkeys(done.kinds + once.kinds)), done.only or once.only)
+    return done
+
+
+_PASSES = 4
+
+
+def _replaced(text: str, found: list[tuple[int, int, str]]) -> Redaction:
     pieces, rest, end = [], [], 0
     for start, stop, kind in found:
         pieces += [text[end:start], f"[redacted:{kind}]"]

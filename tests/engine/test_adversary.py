@@ -426,3 +426,44 @@ def test_several_processes_may_open_a_new_database_at_once(url):
     assert [child.wait() for child in children] == [0, 0, 0]
     with MemoryEngine.open(url, embedder="hash") as engine:
         assert len(engine.list(Scope("t", "all"))) == 3
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("My son is allergic to peanuts.", "My son is allergic to cats."),
+        ("Take the pills with food.", "Take the pills with water."),
+        ("I play tennis with Mark.", "I play tennis with Lucy."),
+        ("My daughter is Emma.", "My daughter is seven."),
+        ("Anna works on Mondays.", "Anna works on Tuesdays."),
+        ("The invoice from Acme is paid.", "The invoice from Acme is 300 euros."),
+        ("Alice is on vacation.", "Alice is on the board."),
+        ("My favourite colour is green.", "My favourite colour is also blue."),
+        ("我是老师。", "我是湖南人。"),
+        ("会议在周一。", "会议在三楼。"),
+        ("我的车是红色的。", "我的车是电动的。"),
+        ("我养了一只猫叫咪咪。", "我养了一只猫叫花花。"),
+        ("我要到医院看病。", "我要到学校开会。"),
+    ],
+)
+def test_a_like_frame_retires_nothing_that_can_hold_beside_it(engine, scope, one, other):
+    """Two allergies, two partners, two qualities: only what can be one at a time gives way."""
+    engine.remember(scope, one)
+    assert isinstance(engine.remember(scope, other), Stored)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("The meeting is on Monday.", "The meeting is on Thursday."),
+        ("My budget is 300 euros.", "My budget is 400 euros."),
+        ("I live in Leeds.", "I live in York."),
+        ("My dentist is Dr. Lee.", "My dentist is Dr. Moss."),
+        ("我住在北京。", "我住在上海。"),
+        ("我最喜欢的颜色是蓝色。", "我最喜欢的颜色是绿色。"),
+    ],
+)
+def test_what_can_only_be_one_at_a_time_still_gives_way(engine, scope, old, new):
+    """Times, sums, homes and roles have one value."""
+    engine.remember(scope, old)
+    assert isinstance(engine.remember(scope, new), Superseded)

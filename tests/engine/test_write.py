@@ -4,7 +4,18 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from sf_ams_core import MemoryEngine, Note, RefusalReason, Refused, Settings, State, Stored, Superseded, Touched, Turn
+from sf_ams_core import (
+    MemoryEngine,
+    Note,
+    RefusalReason,
+    Refused,
+    Settings,
+    State,
+    Stored,
+    Superseded,
+    Touched,
+    Turn,
+)
 from sf_ams_core.settings import WriteSettings
 
 

@@ -54,7 +54,8 @@ def save(tools: Mapping[str, BaseTool], **args: Any) -> ToolMessage:
 class _Suite:
     @pytest.fixture(autouse=True, params=sorted(ARGUMENTS))
     def _chosen(self, engine: MemoryEngine, request: pytest.FixtureRequest) -> None:
-        engine.remember(ANN, "Anna's coffee is black.")
+        # What an agent saved it may correct; the words of a user need the user.
+        engine.remember(ANN, "Anna's coffee is black.", source="assistant", importance=0.8)
         self._tool = tools_of(engine)[request.param]
 
     @property
@@ -322,3 +323,21 @@ class TestFaults:
         engine.enabled = False
         assert call(tools["save_memory"], content="Anna's train is late.").status == "error"
         assert call(tools["recall_memories"], query="Anna's train").artifact == []
+
+
+def test_without_a_session_a_model_corrects_no_users_words(engine: MemoryEngine) -> None:
+    """Where nothing says what the user has just said, the user's words stay."""
+    engine.remember(ANN, "Anna's coffee is black.")
+    answer = call(tools_of(engine)["correct_memory"], target="Anna's coffee", new_content="Anna's coffee is white.")
+    assert "untrusted" in answer.text
+    assert [m.content for m in engine.list(ANN)] == ["Anna's coffee is black."]
+
+
+def test_a_model_reaches_no_memory_with_another_label(engine: MemoryEngine) -> None:
+    """What recall hides from a model can be neither let go nor read by words or id."""
+    kept = engine.remember(ANN, "The salary of Anna is in the vault.", visibility="hr")
+    assert kept.id is not None
+    for target in ("salary of Anna", kept.id):
+        answer = call(tools_of(engine)["forget_memory"], target=target)
+        assert "vault" not in answer.text
+    assert len(engine.list(ANN)) == 1
