@@ -29,7 +29,8 @@ class WriteSettings(_Group):
     decision_bonus: float = 0.2  # seed 2, 4.1
     short_penalty: float = 0.3  # seed 2, 4.1
     short_chars: int = 4  # seed 2, 4.1
-    value_change_cosine: float = 0.55  # trial: from here on two statements are compared; rules decide (seed 2: 0.92)
+    duplicate_cosine: float = 0.92  # seed 2, 4.1: so close, two statements are compared whatever their words
+    value_change_cosine: float = 0.55  # trial: from here on they are compared where they share a word; rules decide
     max_chars: int = Field(20_000, ge=1)
     chunk_chars: int = Field(500, ge=50)  # trial: best chunk of a long text
     searched_chars: int = Field(1_000_000, ge=1)  # of one turn; the transcript keeps it whole
@@ -87,6 +88,7 @@ class ForgettingSettings(_Group):
     access_cap: int = Field(10, ge=1)  # seed 1, 4.2
     expired_score: float = -1.0  # seed 1, 4.2
     ratio: float = Field(0.1, ge=0, le=1)  # seed 1, 4.2: forget_ratio
+    capacity: int = Field(5_000, ge=1)  # seed 1, 3.2: records of a scope; a plan without a budget goes below it
     low_water: float = Field(0.9, gt=0, le=1)  # of the capacity, where forgetting stops
     archive_unseen_days: float = 90.0  # seed 2, 4.3
     archive_importance: float = 0.7  # seed 2, 4.3

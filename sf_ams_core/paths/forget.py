@@ -127,12 +127,19 @@ def _enough(
         total = sum(map(size, active))
         return _Running(total, room, size)
     if budget.capacity is not None:
-        target = budget.capacity if len(active) <= budget.capacity else int(settings.low_water * budget.capacity)
-        return lambda gone: len(active) - len(gone) <= target
-    if budget.threshold is not None:
-        return lambda _gone: True
-    count = int(len(active) * (settings.ratio if budget.ratio is None else budget.ratio))
-    return lambda gone: len(gone) >= count
+        goal = _beyond(len(active), budget.capacity, settings)
+    elif budget.threshold is not None:
+        goal = 0
+    elif budget.ratio is not None:
+        goal = int(len(active) * budget.ratio)
+    else:
+        goal = max(int(len(active) * settings.ratio), _beyond(len(active), settings.capacity, settings))
+    return lambda gone: len(gone) >= goal
+
+
+def _beyond(held: int, capacity: int, settings: ForgettingSettings) -> int:
+    """How many go from a scope over its capacity: down to the low-water mark, so that it is not over again at once."""
+    return held - int(settings.low_water * capacity) if held > capacity else 0
 
 
 def _size(budget: Budget) -> tuple[Callable[[Memory], int], int]:

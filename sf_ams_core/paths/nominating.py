@@ -42,34 +42,36 @@ class Nominations:
             self._rows: Rows = self._stored.rows_of(self._seqs)
         self._own = Snapshot(kernel.embedder.dimension)
         self._taken: list[Memory] = []
+        self._place: dict[str, int] = {}
+        self._duplicate = kernel.settings.write.duplicate_cosine
         self._near_stored, self._near_own = self._nearest(kernel, drafts, vectors)
 
     def of(self, draft: Draft, terms: Sequence[str]) -> list[Memory]:
         """Active memories that a statement may contradict or repeat, unordered."""
         with self._stored.lock:
-            seqs = self._sharing(self._stored, self._seqs, self._rows, terms)
-        seqs += self._near_stored.get(draft.memory.id, [])
-        found = list(store.by_seqs(self._writer, list(dict.fromkeys(seqs))).values())
-        taken = {memory.id: memory for memory in self._taken}
-        numbers = np.arange(1, len(self._taken) + 1, dtype=np.int64)
-        own = [self._taken[n - 1].id for n in self._sharing(self._own, numbers, numbers - 1, terms)]
-        own += self._near_own.get(draft.memory.id, [])
-        return found + [taken[i] for i in dict.fromkeys(own) if i in taken]
+            overlap = self._stored.overlap(terms, self._rows) if len(self._rows) else np.zeros(0)
+        places = self._chosen(overlap, self._near_stored.get(draft.memory.id, []))
+        stored = store.by_seqs(self._writer, [int(self._seqs[place]) for place in places])
+        known = self._near_own.get(draft.memory.id, [])
+        near = [(self._place[i], cosine) for i, cosine in known if i in self._place]
+        shared = self._own.overlap(terms, np.arange(len(self._taken))) if self._taken else np.zeros(0)
+        return [*stored.values(), *(self._taken[place] for place in self._chosen(shared, near))]
 
     def take(self, memory: Memory, terms: Sequence[Sequence[str]]) -> None:
         """Let the drafts that follow be compared with this one."""
+        self._place[memory.id] = len(self._taken)
         self._taken.append(memory)
         self._own.extend([Entry(seq=len(self._taken), terms=terms, vectors=())])
 
-    def _sharing(self, snapshot: Snapshot, seqs: NDArray[np.int64], rows: Rows, terms: Sequence[str]) -> list[int]:
-        if not len(rows) or not terms:
-            return []
-        overlap = snapshot.overlap(terms, rows)
-        return [int(seqs[i]) for i in _largest(overlap, _NOMINEES) if overlap[i] >= _MIN_OVERLAP]
+    def _chosen(self, overlap: NDArray[np.float64], near: Sequence[tuple[int, float]]) -> list[int]:
+        """The places of those that share most, and of those near by vector that share a word or are all but equal."""
+        sharing = [place for place in _largest(overlap, _NOMINEES) if overlap[place] >= _MIN_OVERLAP]
+        close = [place for place, cosine in near if cosine >= self._duplicate or overlap[place] > 0]
+        return list(dict.fromkeys([*sharing, *close]))
 
     def _nearest(
         self, kernel: Kernel, drafts: Sequence[Draft], vectors: Sequence[Vectors | None]
-    ) -> tuple[dict[str, list[int]], dict[str, list[str]]]:
+    ) -> tuple[dict[str, list[tuple[int, float]]], dict[str, list[tuple[str, float]]]]:
         # A text of several chunks says more than one thing and is compared by its words only.
         judged = [
             (draft.memory.id, array[0])
@@ -83,15 +85,17 @@ class Nominations:
         matrix = np.stack([vector for _, vector in judged])
         with self._stored.lock:
             held = self._stored.first_vectors(self._rows)
-        stored: dict[str, list[int]] = {}
-        own: dict[str, list[str]] = {}
+        stored: dict[str, list[tuple[int, float]]] = {}
+        own: dict[str, list[tuple[str, float]]] = {}
         for start in range(0, len(ids), _BLOCK):
             block = matrix[start : start + _BLOCK]
             for offset, (near, peers) in enumerate(zip(block @ held.T, block @ matrix.T, strict=True)):
                 place = start + offset
-                stored[ids[place]] = [int(self._seqs[i]) for i in _largest(near, _NOMINEES) if near[i] >= floor]
+                stored[ids[place]] = [(i, float(near[i])) for i in _largest(near, _NOMINEES) if near[i] >= floor]
                 earlier = peers[:place]
-                own[ids[place]] = [ids[i] for i in _largest(earlier, _NOMINEES) if earlier[i] >= floor]
+                own[ids[place]] = [
+                    (ids[i], float(earlier[i])) for i in _largest(earlier, _NOMINEES) if earlier[i] >= floor
+                ]
         return stored, own
 
 

@@ -83,6 +83,14 @@ def test_each_budget_leaves_what_it_says(filled, scope, budget, left):
     assert len(ids_of(filled, scope)) == left
 
 
+def test_a_scope_over_its_capacity_is_brought_below_it_without_being_told(url, scope):
+    """Without a budget a plan takes the ratio, or down to the low-water mark where the scope is over its capacity."""
+    rules = Settings(forgetting=ForgettingSettings(capacity=6))
+    with MemoryEngine.open(url, embedder="hash", settings=rules) as engine:
+        engine.remember_many(scope, [Note(f"Parcel {n} went to shelf {n}.") for n in range(10)])
+        assert len(engine.plan_forgetting(scope).steps) == 10 - 5
+
+
 def test_a_budget_of_characters_or_tokens_is_met_as_closely_as_whole_records_allow(filled, scope):
     """What stays fits, and one more record would not."""
     sizes = {m.id: len(m.content) for m in filled.list(scope)}
