@@ -1,11 +1,18 @@
 """What the tests share: a real engine on a file, a clock that stands still, and the hashing embedder."""
 
+import os
 from datetime import UTC, datetime
 
+import hypothesis
 import pytest
 
 from sf_ams_core import MemoryEngine, Scope
 from sf_ams_core.testing import FakeClock
+
+# Everywhere else every run tries new examples; a build says the same twice.
+hypothesis.settings.register_profile("ci", derandomize=True)
+if os.environ.get("CI"):
+    hypothesis.settings.load_profile("ci")
 
 START = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
 
