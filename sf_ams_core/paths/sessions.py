@@ -54,8 +54,9 @@ def _summary(kernel: Kernel, said: Sequence[Turn]) -> tuple[str, tuple[str, ...]
                 return reply[: 2 * kernel.settings.context.summary_chars], _ids(words)
         except ProviderFault:
             pass  # the guard has logged and counted it; the rules carry on
-    worth = [turn for turn in words if digest.worth_keeping(turn)]
-    return digest.extend("", worth, kernel.settings.context.summary_chars), _ids(worth)
+    worth = [turn for turn in words if digest.worth_keeping(turn, kernel.settings.write)]
+    rules = kernel.settings
+    return digest.extend("", worth, rules.context.summary_chars, rules.write), _ids(worth)
 
 
 def _ids(turns: Sequence[Turn]) -> tuple[str, ...]:

@@ -84,5 +84,5 @@ def _roll_up(kernel: Kernel, writer: Writer, session: str) -> None:
     if len(left) < rules.summary_every:
         return
     worth = still_held(writer, session, [placed.turn for placed in left])
-    summary = digest.extend(held.summary or "", worth, rules.summary_chars)
+    summary = digest.extend(held.summary or "", worth, rules.summary_chars, kernel.settings.write)
     store.change_session(writer, session, summary=summary, summarised_view=left[-1].view)

